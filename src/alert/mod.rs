@@ -1,0 +1,9 @@
+//! Alerts: their identity, their life, and the engine that decides both. Pure: objects and time go in, transitions come out.
+
+mod labels;
+mod severity;
+mod view;
+
+pub use labels::{Fingerprint, Labels};
+pub use severity::{Severity, UnknownSeverity};
+pub use view::{Alert, Member, Notice, Resolution, State, Transition};

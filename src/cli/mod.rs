@@ -1,0 +1,8 @@
+//! The command line: one file a command, each thin.
+
+use std::process::ExitCode;
+
+/// Runs the program. The exit code is its result.
+pub fn main() -> ExitCode {
+    ExitCode::SUCCESS
+}

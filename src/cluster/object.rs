@@ -1,0 +1,194 @@
+//! Objects of any watched kind, and what a kind has to bring along.
+
+use std::{borrow::Cow, fmt};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+
+use super::{Meta, Pod, Subject, WorkloadType};
+use crate::rules::Evaluation;
+
+/// A watched kind. A new one is a trimmed type (with this trait), a file of rules, and a line in [`kinds!`].
+pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
+    /// Its place in tables.
+    const ID: KindId;
+    /// The API group; empty for the core group.
+    const GROUP: &'static str;
+    /// The version of the group.
+    const VERSION: &'static str;
+    /// The kind, as Kubernetes spells it.
+    const KIND: &'static str;
+    /// The resource's name in URLs.
+    const PLURAL: &'static str;
+
+    /// Its metadata.
+    fn meta(&self) -> &Meta;
+
+    /// Its subject: the topmost owner that can be told from the object alone, else itself.
+    fn subject(&self) -> (Subject, WorkloadType);
+
+    /// The node that the object runs on; empty if none.
+    fn node(&self) -> &str;
+
+    /// Every rule of the kind, applied to the object. Allocates nothing for a healthy object.
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>);
+}
+
+/// An object as it comes over the wire: a [`Kind`] that kube's watcher can handle.
+#[derive(Debug, Clone)]
+pub struct Wire<K> {
+    /// Holds the resource version only: all that kube-runtime's watcher reads.
+    metadata: ObjectMeta,
+    /// The trimmed object.
+    pub object: K,
+    /// How many of the fields that the rules read were malformed, and count as absent.
+    pub malformed: u32,
+}
+
+impl<'de, K: Kind> Deserialize<'de> for Wire<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let object = K::deserialize(deserializer)?;
+        let metadata = ObjectMeta {
+            resource_version: Some(object.meta().resource_version.to_string()),
+            ..ObjectMeta::default()
+        };
+        Ok(Self {
+            metadata,
+            object,
+            malformed: 0,
+        })
+    }
+}
+
+impl<K: Kind> kube::Resource for Wire<K> {
+    type DynamicType = ();
+    type Scope = kube::core::DynamicResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::KIND.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        K::GROUP.into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        K::VERSION.into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        K::PLURAL.into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// An object by name, for people and for tables.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct ObjectRef {
+    /// The kind, as Kubernetes spells it.
+    pub kind: Cow<'static, str>,
+    /// The namespace; empty for a cluster-scoped kind.
+    pub namespace: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+}
+
+macro_rules! kinds {
+    ($($kind:ident),+) => {
+        /// A watched kind, as a place in a table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum KindId {
+            $(#[doc = stringify!($kind)] $kind,)+
+        }
+
+        impl KindId {
+            /// Every watched kind.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// The kind, as Kubernetes spells it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => <$kind as Kind>::KIND,)+
+                }
+            }
+        }
+
+        /// An object of any watched kind.
+        #[derive(Debug, Clone)]
+        pub enum Object {
+            $(#[doc = stringify!($kind)] $kind($kind),)+
+        }
+
+        $(
+            impl From<$kind> for Object {
+                fn from(object: $kind) -> Self {
+                    Self::$kind(object)
+                }
+            }
+        )+
+
+        impl Object {
+            /// Decodes an object of the kind, or says that the kind is not a watched one (`None`).
+            ///
+            /// # Errors
+            ///
+            /// The input is not an object at all. A malformed field is no error: it counts as absent.
+            pub fn decode<'de, D: Deserializer<'de>>(api_version: &str, kind: &str, deserializer: D) -> Result<Option<(Self, u32)>, D::Error> {
+                let group = api_version.split_once('/').map_or("", |(group, _)| group);
+                $(
+                    if kind == <$kind as Kind>::KIND && group == <$kind as Kind>::GROUP {
+                        let wire = Wire::<$kind>::deserialize(deserializer)?;
+                        return Ok(Some((wire.object.into(), wire.malformed)));
+                    }
+                )+
+                Ok(None)
+            }
+
+            /// Its kind.
+            pub const fn kind(&self) -> KindId {
+                match self {
+                    $(Self::$kind(_) => <$kind as Kind>::ID,)+
+                }
+            }
+
+            /// Its metadata.
+            pub fn meta(&self) -> &Meta {
+                match self {
+                    $(Self::$kind(object) => object.meta(),)+
+                }
+            }
+
+            /// Its subject. See [`Kind::subject`].
+            pub fn subject(&self) -> (Subject, WorkloadType) {
+                match self {
+                    $(Self::$kind(object) => object.subject(),)+
+                }
+            }
+
+            /// The node that it runs on; empty if none.
+            pub fn node(&self) -> &str {
+                match self {
+                    $(Self::$kind(object) => object.node(),)+
+                }
+            }
+
+            /// Applies every rule of its kind. See [`Kind::evaluate`].
+            pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+                match self {
+                    $(Self::$kind(object) => object.evaluate(evaluation),)+
+                }
+            }
+        }
+    };
+}
+
+kinds!(Pod);

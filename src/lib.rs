@@ -1,0 +1,15 @@
+//! alertkube watches a Kubernetes cluster and pages people about broken workloads and nodes.
+//!
+//! The library is what the program of the same name is made of; `ARCHITECTURE.md` is the map. The core is pure: [`shard`],
+//! [`rules`] and [`alert`] are functions of what they are given, with the time as a parameter. I/O lives at the edge: [`cluster`],
+//! [`notify`] and [`http`].
+
+pub mod alert;
+pub mod cli;
+pub mod cluster;
+pub mod http;
+pub mod notify;
+pub mod rules;
+pub mod settings;
+pub mod shard;
+pub mod sim;

@@ -1,0 +1,73 @@
+//! A rule, and its verdict on one object.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{alert::Severity, cluster::KindId};
+
+/// A rule as it is defined: the name under which people know its alert, and its defaults.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The label `alertname`; kubernetes-mixin's name where it has the alert.
+    pub name: &'static str,
+    /// The kind that it looks at.
+    pub kind: KindId,
+    /// The default severity.
+    pub severity: Severity,
+    /// How long the condition stands before the alert fires (the default; a rule may give a finding a longer one).
+    pub r#for: Duration,
+    /// How long the condition must be over before the alert resolves. Zero: at once.
+    pub hold: Duration,
+    /// How many findings must be due at once before the alert fires; more than 1 for events that are harmless alone.
+    pub quorum: usize,
+    /// The condition in a sentence, for people.
+    pub description: &'static str,
+}
+
+/// A rule's verdict on one object now: its condition stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// The part of the object that it is about, as a label: `("container", "app")`. Part of the alert's identity.
+    pub part: Option<(&'static str, Box<str>)>,
+    /// The exact Kubernetes reason, such as `CrashLoopBackOff`.
+    pub reason: Box<str>,
+    /// The severity.
+    pub severity: Severity,
+    /// Where `for` starts.
+    pub since: Since,
+    /// How long the condition must stand before it fires.
+    pub r#for: Duration,
+    /// How many findings of the alert must be due before it fires; [`Rule::quorum`] unless this one counts for more.
+    pub quorum: usize,
+    /// When the condition is over.
+    pub lasts: Lasts,
+    /// What is wrong, in one line, without naming the subject or the object.
+    pub summary: String,
+}
+
+/// Where `for` starts. A time in the future counts as now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// At a time that the API tells.
+    At(Timestamp),
+    /// When it was first seen: the API tells no time.
+    FirstSeen,
+    /// When it was first seen, or at this time if that is earlier.
+    FirstSeenOr(Timestamp),
+    /// When it was first seen, or at this time if that is later.
+    FirstSeenAfter(Timestamp),
+}
+
+/// When a condition is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lasts {
+    /// With the object that no longer shows it, plus [`Rule::hold`].
+    WhileSeen,
+    /// At this time, whatever the object shows by then: an event. It ends early with its object.
+    Until(Timestamp),
+    /// At this time, even if its object is gone by then: an event that is counted.
+    UntilEvenIfGone(Timestamp),
+}

@@ -1,0 +1,22 @@
+//! Rules: what an object says about itself at a given time. One file a kind; pure; no memory but the [`Memo`] that is handed in.
+
+mod finding;
+mod memo;
+mod pod;
+
+pub use finding::{Finding, Lasts, Rule, Since};
+pub use memo::Memo;
+pub use pod::RULES as POD_RULES;
+
+use jiff::Timestamp;
+
+/// One look at one object: the time, what is remembered of the object, and where the verdicts go.
+#[derive(Debug)]
+pub struct Evaluation<'a> {
+    /// The API server's time.
+    pub now: Timestamp,
+    /// What earlier looks at this object left behind.
+    pub memo: &'a mut Memo,
+    /// The verdicts.
+    pub findings: &'a mut Vec<Finding>,
+}
