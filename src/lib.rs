@@ -13,3 +13,5 @@ pub mod rules;
 pub mod settings;
 pub mod shard;
 pub mod sim;
+#[cfg(test)]
+mod testing;

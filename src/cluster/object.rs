@@ -2,11 +2,12 @@
 
 use std::{borrow::Cow, fmt};
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use super::{Meta, Pod, Subject, WorkloadType};
-use crate::rules::Evaluation;
+use crate::rules::{Evaluation, Rule};
 
 /// A watched kind. A new one is a trimmed type (with this trait), a file of rules, and a line in [`kinds!`].
 pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
@@ -29,6 +30,11 @@ pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The node that the object runs on; empty if none.
     fn node(&self) -> &str;
+
+    /// Since when the object no longer shows the rule's condition, if it tells. Asked only for what was found before, and no longer is.
+    fn well_since(&self, _rule: &Rule, _part: Option<&str>) -> Option<Timestamp> {
+        None
+    }
 
     /// Every rule of the kind, applied to the object. Allocates nothing for a healthy object.
     fn evaluate(&self, evaluation: &mut Evaluation<'_>);
@@ -178,6 +184,23 @@ macro_rules! kinds {
             pub fn node(&self) -> &str {
                 match self {
                     $(Self::$kind(object) => object.node(),)+
+                }
+            }
+
+            /// Its name, for people and for tables.
+            pub fn object_ref(&self) -> ObjectRef {
+                let meta = self.meta();
+                ObjectRef {
+                    kind: self.kind().as_str().into(),
+                    namespace: meta.namespace.clone(),
+                    name: meta.name.clone(),
+                }
+            }
+
+            /// Since when it is well again as the rule sees it. See [`Kind::well_since`].
+            pub fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
+                match self {
+                    $(Self::$kind(object) => object.well_since(rule, part),)+
                 }
             }
 

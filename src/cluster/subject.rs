@@ -32,3 +32,14 @@ pub enum WorkloadType {
     /// The mirror of a pod that a kubelet runs from a file on its node.
     StaticPod,
 }
+
+impl WorkloadType {
+    /// The value of the label `workload_type`.
+    pub fn label(&self, subject: &Subject) -> String {
+        match self {
+            Self::Controller => subject.kind.to_lowercase(),
+            Self::BarePod => "barepod".to_owned(),
+            Self::StaticPod => "staticpod".to_owned(),
+        }
+    }
+}

@@ -5,6 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// No rule looks further back than this.
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
+
 /// The memory of one object: small, serialisable, empty for nearly all. It is kept by the engine, and persisted with the alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memo(Vec<Mark>);
@@ -53,11 +56,9 @@ impl Memo {
         self.0.retain(|mark| mark.at > time);
     }
 
-    /// When the oldest mark is `window` old: the time to look again whether anything is worth keeping.
-    pub fn next_forget(&self, window: Duration) -> Option<Timestamp> {
-        self.0
-            .first()
-            .map(|mark| mark.at.saturating_add(window).unwrap_or(Timestamp::MAX))
+    /// Forgets what is too old for any rule.
+    pub fn prune(&mut self, now: Timestamp) {
+        self.forget(now.saturating_sub(RETENTION).unwrap_or(Timestamp::MIN));
     }
 
     /// Whether nothing is remembered.
