@@ -57,6 +57,8 @@ struct Known {
 struct Sight {
     /// The lists begun so far.
     list: u64,
+    /// Whether the last of them is not complete yet.
+    listing: bool,
     /// Whether what is seen is what there is: a list is complete, and the watch goes on. If not, nothing resolves.
     clear: bool,
 }
@@ -82,12 +84,14 @@ impl Engine {
     pub fn list_started(&mut self, kind: KindId) {
         let sight = self.sights.entry(kind).or_default();
         sight.list += 1;
+        sight.listing = true;
         sight.clear = false;
     }
 
     /// The list is complete: what it did not have is gone.
     pub fn list_done(&mut self, kind: KindId, now: Timestamp) {
         let sight = self.sights.entry(kind).or_default();
+        sight.listing = false;
         sight.clear = true;
         let list = sight.list;
         let missing: Vec<Box<str>> = self
@@ -107,10 +111,13 @@ impl Engine {
         self.sights.entry(kind).or_default().clear = false;
     }
 
-    /// The watch of the kind goes on where it failed: nothing was missed.
+    /// The watch of the kind goes on where it failed: nothing was missed. Says nothing while a list is incomplete.
     pub fn sighted(&mut self, kind: KindId, now: Timestamp) {
-        self.sights.entry(kind).or_default().clear = true;
-        self.settle_kind(kind, now);
+        let sight = self.sights.entry(kind).or_default();
+        if !sight.listing && sight.list > 0 {
+            sight.clear = true;
+            self.settle_kind(kind, now);
+        }
     }
 
     /// An object as it is now.

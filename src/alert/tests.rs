@@ -588,10 +588,10 @@ fn assert_in_order(notices: &[Notice]) -> Result<Vec<String>, TestCaseError> {
                 prop_assert!(firing.insert(identity), "fired twice");
             }
             Transition::Changed => {
-                prop_assert!(firing.contains(&identity), "changed before it fired")
+                prop_assert!(firing.contains(&identity), "changed before it fired");
             }
             Transition::Resolved(_) => {
-                prop_assert!(firing.remove(&identity), "resolved before it fired")
+                prop_assert!(firing.remove(&identity), "resolved before it fired");
             }
         }
     }
