@@ -190,7 +190,7 @@ impl Engine {
                     key: Arc::clone(key),
                     rule: finding.rule,
                     shard_key,
-                    workload_type: workload_type.clone(),
+                    workload_type,
                     members: BTreeMap::new(),
                     fired: None,
                     deadline: None,

@@ -26,7 +26,7 @@ pub(super) fn view(
         rule: entry.rule,
         subject: entry.key.subject.clone(),
         shard_key: entry.shard_key,
-        labels: labels(cluster, &entry.key, &entry.workload_type, members)
+        labels: labels(cluster, &entry.key, entry.workload_type, members)
             .with("severity", face.severity.as_str())
             .with("reason", &*face.reason),
         annotations: annotations(entry, members),
@@ -53,7 +53,7 @@ pub(super) fn view(
 fn labels(
     cluster: &str,
     key: &AlertKey,
-    workload_type: &WorkloadType,
+    workload_type: WorkloadType,
     members: &[&Member],
 ) -> Labels {
     let AlertKey {
@@ -66,7 +66,7 @@ fn labels(
         .with("cluster", cluster)
         .with("namespace", &*subject.namespace)
         .with("workload", &*subject.name)
-        .with("workload_type", workload_type.label(subject));
+        .with("workload_type", workload_type.as_label(subject));
     match workload_type {
         WorkloadType::Controller => {}
         WorkloadType::BarePod => labels.set("pod", &*subject.name),
