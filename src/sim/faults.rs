@@ -92,7 +92,10 @@ impl Active {
     fn is_on(&self, verb: Verb, resource: &str) -> bool {
         self.on.verb.is_none_or(|wanted| wanted == verb)
             && self.on.resource.is_none_or(|wanted| wanted == resource)
-            && self.on.times.is_none_or(|times| *self.struck.borrow() < times)
+            && self
+                .on
+                .times
+                .is_none_or(|times| *self.struck.borrow() < times)
     }
 }
 
@@ -235,7 +238,10 @@ impl WatchFaults {
     pub(super) fn is_silent(&mut self) -> bool {
         let state = self.faults.lock();
         if let Some(silent) = &self.silent
-            && state.lasting.iter().any(|active| Arc::ptr_eq(active, silent))
+            && state
+                .lasting
+                .iter()
+                .any(|active| Arc::ptr_eq(active, silent))
         {
             return true;
         }

@@ -167,7 +167,9 @@ async fn answer(api: &Api, parts: &Parts, body: Body) -> Result<Response, ApiErr
     let Some(target) = target else {
         return unrelated(path);
     };
-    let query = query.map_err(|error| ApiError::bad_request(error.body_text()))?.0;
+    let query = query
+        .map_err(|error| ApiError::bad_request(error.body_text()))?
+        .0;
     let Some(verb) = verb else {
         return Err(ApiError::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -194,7 +196,10 @@ async fn answer(api: &Api, parts: &Parts, body: Body) -> Result<Response, ApiErr
         Verb::List => list(api, &target, &query),
         Verb::Get | Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {
             let body = to_bytes(body, MAX_BODY_BYTES).await.map_err(|_| {
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is over 3 MiB, or was cut")
+                ApiError::new(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    "the body is over 3 MiB, or was cut",
+                )
             })?;
             one(api, &target, verb, &query, parts, &body)
         }
@@ -269,7 +274,11 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
     };
     if streaming_list {
         let refused = |fault| (fault == Fault::NoStreamingLists).then_some(());
-        if api.faults.strike(Verb::Watch, resource.plural, refused).is_some() {
+        if api
+            .faults
+            .strike(Verb::Watch, resource.plural, refused)
+            .is_some()
+        {
             return Err(options_invalid(
                 "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
             ));
@@ -285,8 +294,16 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
         ));
     }
     let empty = |fault| (fault == Fault::EmptyWatch).then_some(());
-    if api.faults.strike(Verb::Watch, resource.plural, empty).is_some() {
-        return Ok(respond(StatusCode::OK, JSON, Body::from_stream(stream::empty::<std::io::Result<Bytes>>())));
+    if api
+        .faults
+        .strike(Verb::Watch, resource.plural, empty)
+        .is_some()
+    {
+        return Ok(respond(
+            StatusCode::OK,
+            JSON,
+            Body::from_stream(stream::empty::<std::io::Result<Bytes>>()),
+        ));
     }
     let request = WatchRequest {
         resource,
@@ -294,7 +311,10 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
         after: query.version()?.filter(|_| !streaming_list),
         streaming_list,
         bookmarks: is_true(query.allow_watch_bookmarks.as_ref()),
-        timeout: query.timeout_seconds.filter(|t| *t > 0).map(Duration::from_secs),
+        timeout: query
+            .timeout_seconds
+            .filter(|t| *t > 0)
+            .map(Duration::from_secs),
     };
     let watch = Watch::new(
         api.store.clone(),
@@ -303,7 +323,11 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
         api.stop.clone(),
         api.bookmark_interval,
     )?;
-    Ok(respond(StatusCode::OK, JSON, Body::from_stream(watch.into_stream())))
+    Ok(respond(
+        StatusCode::OK,
+        JSON,
+        Body::from_stream(watch.into_stream()),
+    ))
 }
 
 fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
@@ -316,7 +340,9 @@ fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
 
 fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiError> {
     if query.send_initial_events.is_some() {
-        return Err(ApiError::bad_request("sendInitialEvents is forbidden for list"));
+        return Err(ApiError::bad_request(
+            "sendInitialEvents is forbidden for list",
+        ));
     }
     let version = query.version()?;
     let now = api.store.version();
@@ -328,14 +354,21 @@ fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiEr
     // A list at version 0 is answered from a cache, which knows no pages.
     let from_cache = query.resource_version.as_deref() == Some("0");
     let limit = query.limit.filter(|limit| *limit > 0 && !from_cache);
-    let token = query.r#continue.as_deref().filter(|token| !token.is_empty());
+    let token = query
+        .r#continue
+        .as_deref()
+        .filter(|token| !token.is_empty());
     let Page {
         version,
         objects,
         next,
-    } = api
-        .store
-        .list(target.resource, &selector(target, query)?, exactly, limit, token)?;
+    } = api.store.list(
+        target.resource,
+        &selector(target, query)?,
+        exactly,
+        limit,
+        token,
+    )?;
 
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let Some(next) = next {
@@ -361,7 +394,11 @@ fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiEr
         .chain(items)
         .chain([Bytes::from_static(b"]}\n")])
         .map(Ok::<_, std::io::Error>);
-    Ok(respond(StatusCode::OK, JSON, Body::from_stream(stream::iter(chunks))))
+    Ok(respond(
+        StatusCode::OK,
+        JSON,
+        Body::from_stream(stream::iter(chunks)),
+    ))
 }
 
 /// Requests about one object.
@@ -376,7 +413,10 @@ fn one(
     let Target {
         resource, status, ..
     } = *target;
-    let (namespace, name) = (target.namespace.unwrap_or_default(), target.name.unwrap_or_default());
+    let (namespace, name) = (
+        target.namespace.unwrap_or_default(),
+        target.name.unwrap_or_default(),
+    );
     let store = &api.store;
     let object = match verb {
         Verb::Get => store.get(resource, namespace, name)?,
@@ -384,7 +424,11 @@ fn one(
             let mut object = parse(target, body)?;
             // A new pod has no status and no history, whatever its maker says; its kubelet has to speak first.
             if resource.status {
-                object["status"] = if resource.kind == "Pod" { json!({"phase": "Pending"}) } else { json!({}) };
+                object["status"] = if resource.kind == "Pod" {
+                    json!({"phase": "Pending"})
+                } else {
+                    json!({})
+                };
             }
             object["metadata"]["creationTimestamp"] = Value::Null;
             let object = store.create(resource, object)?;
@@ -412,9 +456,11 @@ fn one(
             let mut options: DeleteOptions = if body.is_empty() {
                 DeleteOptions::default()
             } else {
-                serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))?
+                serde_json::from_slice(body)
+                    .map_err(|error| ApiError::bad_request(error.to_string()))?
             };
-            options.grace_period_seconds = query.grace_period_seconds.or(options.grace_period_seconds);
+            options.grace_period_seconds =
+                query.grace_period_seconds.or(options.grace_period_seconds);
             store.delete(resource, namespace, name, &options)?
         }
         Verb::List | Verb::Watch => {
@@ -467,7 +513,9 @@ fn respond(code: StatusCode, content_type: &'static str, body: Body) -> Response
 fn refuse(error: &ApiError) -> Response {
     let mut response = respond(error.code, JSON, error.status().to_string().into());
     if let Some(seconds) = error.retry_after_seconds {
-        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }

@@ -21,7 +21,7 @@ mod tests;
 pub use error::ApiError;
 pub use faults::{End, Fault, Faults, Injected, On};
 pub use requests::{Request, Requests, Verb};
-pub use resource::{CONFIG_MAPS, LEASES, PODS, RESOURCES, Resource};
+pub use resource::{CONFIG_MAPS, LEASES, PODS, Put, RESOURCES, Resource};
 pub use store::{Object, Store};
 pub use write::{DeleteOptions, Preconditions};
 

@@ -15,10 +15,18 @@ pub struct Resource {
     pub namespaced: bool,
     /// Whether `status` is a subresource (and `metadata.generation` counts the changes of the rest).
     pub status: bool,
-    /// Whether a PUT without `metadata.resourceVersion` replaces whatever is there.
-    pub unconditional_update: bool,
-    /// Whether a PUT creates what is not there.
-    pub create_on_update: bool,
+    /// What a PUT means.
+    pub put: Put,
+}
+
+/// What a PUT means. It never replaces another version than the one that it names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Put {
+    /// Without a version it replaces whatever is there; what is not there is not found.
+    Replace,
+    /// It has to name a version, but creates what is not there, whatever version it names: so with Leases on the real server
+    /// (`pkg/registry/coordination/lease/strategy.go`).
+    ReplaceOrCreate,
 }
 
 /// Pods.
@@ -29,8 +37,7 @@ pub const PODS: Resource = Resource {
     kind: "Pod",
     namespaced: true,
     status: true,
-    unconditional_update: true,
-    create_on_update: false,
+    put: Put::Replace,
 };
 
 /// `ConfigMap`s.
@@ -41,8 +48,7 @@ pub const CONFIG_MAPS: Resource = Resource {
     ..PODS
 };
 
-/// Leases. Their updates must name a version, and a PUT of one that is gone creates it again, as on the real server
-/// (`pkg/registry/coordination/lease/strategy.go`).
+/// Leases.
 pub const LEASES: Resource = Resource {
     group: "coordination.k8s.io",
     version: "v1",
@@ -50,8 +56,7 @@ pub const LEASES: Resource = Resource {
     kind: "Lease",
     namespaced: true,
     status: false,
-    unconditional_update: false,
-    create_on_update: true,
+    put: Put::ReplaceOrCreate,
 };
 
 /// Everything that is served.

@@ -81,7 +81,10 @@ impl Selector {
         self.namespace
             .as_ref()
             .is_none_or(|wanted| *wanted == object.namespace)
-            && self.name.as_ref().is_none_or(|wanted| *wanted == object.name)
+            && self
+                .name
+                .as_ref()
+                .is_none_or(|wanted| *wanted == object.name)
             && self.labels.iter().all(|requirement| match requirement {
                 Requirement::Is(key, value) => label(key) == Some(value),
                 Requirement::IsNot(key, value) => label(key) != Some(value),

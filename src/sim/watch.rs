@@ -19,7 +19,8 @@ use super::{
 const BATCH: usize = 256;
 
 /// A line that has been cut off: the beginning of an event.
-const HALF_LINE: &[u8] = br#"{"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"na"#;
+const HALF_LINE: &[u8] =
+    br#"{"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"na"#;
 
 /// What a client asked for.
 #[derive(Debug)]
@@ -64,12 +65,11 @@ impl Watch {
         bookmark_interval: Duration,
     ) -> Result<Self, ApiError> {
         let latest = store.subscribe();
-        let (initial, reached) = match request.after {
-            Some(version) => (Vec::new(), version),
-            None => {
-                let page = store.list(request.resource, &request.selector, None, None, None)?;
-                (page.objects, page.version)
-            }
+        let (initial, reached) = if let Some(version) = request.after {
+            (Vec::new(), version)
+        } else {
+            let page = store.list(request.resource, &request.selector, None, None, None)?;
+            (page.objects, page.version)
         };
         let now = Instant::now();
         Ok(Self {
@@ -177,7 +177,10 @@ impl Watch {
                 return true;
             }
             self.latest.mark_unchanged();
-            match self.store.changes(self.request.resource, self.reached, BATCH) {
+            match self
+                .store
+                .changes(self.request.resource, self.reached, BATCH)
+            {
                 Ok((changes, reached)) => {
                     let none = changes.is_empty();
                     self.reached = reached;
@@ -200,13 +203,15 @@ impl Watch {
             "MODIFIED" => r#"{"type":"MODIFIED","object":"#,
             _ => r#"{"type":"DELETED","object":"#,
         };
-        self.frames.push_back(Ok(Bytes::from_static(start.as_bytes())));
+        self.frames
+            .push_back(Ok(Bytes::from_static(start.as_bytes())));
         self.frames.push_back(Ok(object.line()));
     }
 
     /// Queues a bookmark. Only to be called when nothing else is waiting to be sent.
     fn bookmark(&mut self, end_of_initial: bool) {
-        let mut metadata = json!({"resourceVersion": self.reached.to_string(), "creationTimestamp": null});
+        let mut metadata =
+            json!({"resourceVersion": self.reached.to_string(), "creationTimestamp": null});
         if end_of_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
@@ -234,11 +239,14 @@ impl Watch {
                     self.frames.push_back(Ok(Bytes::from_static(HALF_LINE)));
                 }
                 if matches!(end, End::Cut | End::CutWithinLine) {
-                    self.frames.push_back(Err(io::ErrorKind::ConnectionReset.into()));
+                    self.frames
+                        .push_back(Err(io::ErrorKind::ConnectionReset.into()));
                 }
                 self.ending = true;
             }
-            Fault::ExpireWatches => self.error(&ApiError::too_old(self.reached, self.store.version())),
+            Fault::ExpireWatches => {
+                self.error(&ApiError::too_old(self.reached, self.store.version()));
+            }
             // The others are met elsewhere.
             Fault::Slow(_)
             | Fault::SlowAnswer(_)

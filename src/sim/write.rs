@@ -8,12 +8,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    ApiError, Resource,
+    ApiError, Put, Resource,
     store::{Object, State, Store, uid},
 };
 
 /// The answer to a write that was decided from an older version (`OptimisticLockErrorMsg`).
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 /// Metadata that only the server writes.
 const SYSTEM_FIELDS: [&str; 5] = [
@@ -92,7 +93,9 @@ impl Store {
             if state.collection(resource).get(&namespace, &name).is_none() {
                 return self.create_in(state, resource, object);
             }
-            update(state, resource, &namespace, &name, Part::All, |_| Ok(object))
+            update(state, resource, &namespace, &name, Part::All, |_| {
+                Ok(object)
+            })
         })
     }
 
@@ -105,7 +108,7 @@ impl Store {
         let (namespace, name) = key(resource, &object)?;
         self.change(|state| {
             let missing = state.collection(resource).get(&namespace, &name).is_none();
-            if missing && resource.create_on_update {
+            if missing && resource.put == Put::ReplaceOrCreate {
                 // A uid is a precondition; a version is not, for an object that is gone.
                 if text(&object, "uid").is_some() {
                     return Err(ApiError::conflict(
@@ -136,7 +139,9 @@ impl Store {
     ) -> Result<Arc<Object>, ApiError> {
         let (namespace, name) = key(resource, &object)?;
         self.change(|state| {
-            update(state, resource, &namespace, &name, Part::Status, |_| Ok(object))
+            update(state, resource, &namespace, &name, Part::Status, |_| {
+                Ok(object)
+            })
         })
     }
 
@@ -321,7 +326,7 @@ fn update(
         Some(version) if version != current.version.to_string() => {
             return Err(ApiError::conflict(resource, name, MODIFIED));
         }
-        None if !resource.unconditional_update && part != Part::All => {
+        None if resource.put == Put::ReplaceOrCreate && part != Part::All => {
             return Err(ApiError::invalid(
                 resource,
                 name,
@@ -353,7 +358,11 @@ fn update(
             set(&mut new["metadata"], field, &old["metadata"][field]);
         }
     }
-    set(&mut new["metadata"], "namespace", &old["metadata"]["namespace"]);
+    set(
+        &mut new["metadata"],
+        "namespace",
+        &old["metadata"]["namespace"],
+    );
     if resource.status && new["spec"] != old["spec"] {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
         new["metadata"]["generation"] = generation.saturating_add(1).into();
@@ -430,7 +439,9 @@ fn has_finalizers(object: &Value) -> bool {
 /// As `CheckGracefulDelete` of the real Pod strategy.
 fn grace_period_seconds(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     let (spec, phase) = (&object["spec"], object["status"]["phase"].as_str());
-    let on_node = spec["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+    let on_node = spec["nodeName"]
+        .as_str()
+        .is_some_and(|node| !node.is_empty());
     if resource.kind != "Pod" || !on_node || matches!(phase, Some("Succeeded" | "Failed")) {
         return 0;
     }

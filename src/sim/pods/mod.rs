@@ -12,12 +12,19 @@
 //! # Ok::<(), jiff::Error>(())
 //! ```
 
-use std::{hash::Hasher as _, time::Duration};
+mod status;
+mod template;
+
+use std::hash::Hasher as _;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::write::time;
+use template::{container, fields_v1};
+
+/// The image of the second container, `log-agent`.
+const AGENT_IMAGE: &str = "registry.example.com/log-agent:2.9.4";
 
 /// Who made a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,19 +227,28 @@ impl PodBuilder {
             ),
             Owner::DaemonSet(name) => (
                 name,
-                vec![("controller-revision-hash", "5b8f6d7c9".to_owned()), ("pod-template-generation", "1".to_owned())],
+                vec![
+                    ("controller-revision-hash", "5b8f6d7c9".to_owned()),
+                    ("pod-template-generation", "1".to_owned()),
+                ],
                 controller("apps/v1", "DaemonSet", name),
             ),
             Owner::Job(name) => (
                 name,
-                vec![("batch.kubernetes.io/job-name", name.clone()), ("job-name", name.clone())],
+                vec![
+                    ("batch.kubernetes.io/job-name", name.clone()),
+                    ("job-name", name.clone()),
+                ],
                 controller("batch/v1", "Job", name),
             ),
             Owner::CronJob(name, minute) => {
                 let job = format!("{name}-{minute}");
                 (
                     name,
-                    vec![("batch.kubernetes.io/job-name", job.clone()), ("job-name", job.clone())],
+                    vec![
+                        ("batch.kubernetes.io/job-name", job.clone()),
+                        ("job-name", job.clone()),
+                    ],
                     controller("batch/v1", "Job", &job),
                 )
             }
@@ -262,7 +278,7 @@ impl PodBuilder {
                 },
             }]}},
             "initContainers": [container("migrate", &self.image, 4)],
-            "containers": [container("app", &self.image, 18), container("log-agent", "registry.example.com/log-agent:2.9.4", 6)],
+            "containers": [container("app", &self.image, 18), container("log-agent", AGENT_IMAGE, 6)],
             "dnsPolicy": "ClusterFirst",
             "enableServiceLinks": true,
             "imagePullSecrets": [{"name": "registry-credentials"}],
@@ -295,88 +311,6 @@ impl PodBuilder {
         spec
     }
 
-    fn status(&self) -> Value {
-        if let State::Unschedulable = self.state {
-            let mut condition = condition("PodScheduled", "False", self.created);
-            condition["reason"] = "Unschedulable".into();
-            condition["message"] = "0/12 nodes are available: 12 Insufficient cpu. preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.".into();
-            return json!({"phase": "Pending", "qosClass": "Burstable", "conditions": [condition]});
-        }
-        let started = after(self.created, 4);
-        let ready_at = after(self.created, 14);
-        let running = |since| json!({"running": {"startedAt": time(since)}});
-        let ended = |code: u8, reason: &str, from, to| {
-            json!({"terminated": {
-                "containerID": format!("containerd://{}", hash(&[&self.name, reason]).repeat(4)),
-                "exitCode": code, "reason": reason, "startedAt": time(from), "finishedAt": time(to),
-            }})
-        };
-        let nothing = json!({});
-        // Phase; state and last state of `app`; its restarts; ready, and since when.
-        let (phase, state, last, restarts, ready, since) = match self.state {
-            State::Running => ("Running", running(started), nothing, 0, true, ready_at),
-            State::NotReady(since) => ("Running", running(started), nothing, 0, false, since),
-            State::CrashLooping(exit, restarts) => {
-                let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": format!(
-                    "back-off {} restarting failed container=app pod={}_{}({})",
-                    back_off(restarts), self.name, self.namespace, uid(&[&self.namespace, "Pod", &self.name]),
-                )}});
-                ("Running", waiting, ended(1, "Error", before(exit, 2), exit), restarts, false, exit)
-            }
-            State::OomKilled(at, restarts) => {
-                let again = after(at, 1);
-                ("Running", running(again), ended(137, "OOMKilled", started, at), restarts, true, after(again, 10))
-            }
-            State::Recovered(since, restarts) => {
-                let exit = before(since, 40);
-                ("Running", running(since), ended(1, "Error", before(exit, 2), exit), restarts, true, after(since, 10))
-            }
-            State::ImagePullBackOff => {
-                let image = &self.image;
-                let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": format!(
-                    "Back-off pulling image \"{image}\": ErrImagePull: failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": {image}: not found",
-                )}});
-                ("Pending", waiting, nothing, 0, false, self.created)
-            }
-            State::Completed(at) => ("Succeeded", ended(0, "Completed", started, at), nothing, 0, false, at),
-            State::Unschedulable => return Value::Null, // returned above
-        };
-        let done = phase == "Succeeded";
-        let status = if ready { "True" } else { "False" };
-        let mut conditions = vec![
-            condition("PodReadyToStartContainers", if done { "False" } else { "True" }, if done { since } else { after(self.created, 2) }),
-            condition("Initialized", "True", after(self.created, 3)),
-            condition("Ready", status, since),
-            condition("ContainersReady", status, since),
-            condition("PodScheduled", "True", self.created),
-        ];
-        for condition in &mut conditions[2..4] {
-            if done {
-                condition["reason"] = "PodCompleted".into();
-            } else if !ready {
-                condition["reason"] = "ContainersNotReady".into();
-                condition["message"] = "containers with unready status: [app]".into();
-            }
-        }
-        let agent = if done { ended(0, "Completed", started, since) } else { running(started) };
-        let migrated = ended(0, "Completed", after(self.created, 2), after(self.created, 3));
-        json!({
-            "phase": phase,
-            "qosClass": "Burstable",
-            "hostIP": "10.20.0.17",
-            "hostIPs": [{"ip": "10.20.0.17"}],
-            "podIP": "10.244.3.58",
-            "podIPs": [{"ip": "10.244.3.58"}],
-            "startTime": time(self.created),
-            "conditions": conditions,
-            "initContainerStatuses": [container_status("migrate", &self.image, &migrated, &json!({}), 0, true)],
-            "containerStatuses": [
-                container_status("app", &self.image, &state, &last, restarts, ready),
-                container_status("log-agent", "registry.example.com/log-agent:2.9.4", &agent, &json!({}), 0, !done),
-            ],
-        })
-    }
-
     fn managed(&self, manager: &str, subresource: &str, fields: &Value) -> Value {
         let mut entry = json!({
             "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": manager, "operation": "Update",
@@ -387,145 +321,6 @@ impl PodBuilder {
         }
         entry
     }
-}
-
-const ENVIRONMENT: [(&str, &str); 18] = [
-    ("LOG_LEVEL", "info"),
-    ("LOG_FORMAT", "json"),
-    ("HTTP_LISTEN_ADDRESS", "0.0.0.0:8080"),
-    ("METRICS_LISTEN_ADDRESS", "0.0.0.0:9090"),
-    ("DATABASE_HOST", "postgres-primary.databases.svc.cluster.local"),
-    ("DATABASE_NAME", "orders"),
-    ("DATABASE_POOL_SIZE", "20"),
-    ("REDIS_URL", "redis://redis-master.caches.svc.cluster.local:6379/0"),
-    ("KAFKA_BROKERS", "kafka-0.kafka:9092,kafka-1.kafka:9092,kafka-2.kafka:9092"),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://otel-collector.observability:4317"),
-    ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
-    ("OTEL_TRACES_SAMPLER_ARG", "0.05"),
-    ("FEATURE_FLAGS_URL", "http://flags.platform.svc.cluster.local/v2"),
-    ("REQUEST_TIMEOUT_SECONDS", "15"),
-    ("GRACEFUL_SHUTDOWN_SECONDS", "25"),
-    ("GOMAXPROCS", "2"),
-    ("GOMEMLIMIT", "460MiB"),
-    ("REGION", "eu-central-1"),
-];
-
-fn container(name: &str, image: &str, variables: usize) -> Value {
-    let mut env: Vec<Value> = ENVIRONMENT
-        .iter()
-        .take(variables)
-        .map(|(name, value)| json!({"name": name, "value": value}))
-        .collect();
-    env.push(json!({"name": "DATABASE_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "database-credentials", "key": "password"}}}));
-    env.push(json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}));
-    let mut container = json!({
-        "name": name,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "env": env,
-        "resources": {"limits": {"memory": "512Mi"}, "requests": {"cpu": "250m", "memory": "256Mi"}},
-        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": true},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            {"mountPath": "/etc/app", "name": "config", "readOnly": true},
-            {"mountPath": "/tmp", "name": "tmp"},
-            {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": "kube-api-access-x7k2p", "readOnly": true},
-        ],
-    });
-    if name == "app" {
-        let probe = |path: &str, failures: u8| {
-            json!({
-                "httpGet": {"path": path, "port": "http", "scheme": "HTTP"},
-                "failureThreshold": failures, "initialDelaySeconds": 5, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 2,
-            })
-        };
-        container["livenessProbe"] = probe("/livez", 3);
-        container["readinessProbe"] = probe("/readyz", 3);
-        container["ports"] = json!([
-            {"containerPort": 8080, "name": "http", "protocol": "TCP"},
-            {"containerPort": 9090, "name": "metrics", "protocol": "TCP"},
-        ]);
-    }
-    container
-}
-
-fn container_status(
-    name: &str,
-    image: &str,
-    state: &Value,
-    last: &Value,
-    restarts: u32,
-    ready: bool,
-) -> Value {
-    let mut status = json!({
-        "name": name,
-        "image": image,
-        "imageID": format!("{image}@sha256:{}", hash(&[image]).repeat(4)),
-        "state": state,
-        "lastState": last,
-        "ready": ready,
-        "restartCount": restarts,
-        "started": state.get("running").is_some(),
-        "volumeMounts": [
-            {"mountPath": "/etc/app", "name": "config", "readOnly": true, "recursiveReadOnly": "Disabled"},
-            {"mountPath": "/tmp", "name": "tmp"},
-        ],
-    });
-    if state.get("waiting").is_none() {
-        status["containerID"] = format!("containerd://{}", hash(&[name, image]).repeat(4)).into();
-    }
-    status
-}
-
-fn condition(kind: &str, status: &str, since: Timestamp) -> Value {
-    json!({"type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": time(since), "observedGeneration": 1})
-}
-
-/// What server-side apply notes about the fields that somebody has set.
-fn fields_v1(value: &Value) -> Value {
-    let mut fields = Map::new();
-    match value {
-        Value::Object(object) => {
-            for (name, value) in object {
-                fields.insert(format!("f:{name}"), fields_v1(value));
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                let key = ["name", "mountPath", "containerPort", "type", "ip"]
-                    .into_iter()
-                    .find(|key| item.get(key).is_some());
-                // Lists without a key are one field.
-                let Some(key) = key else { continue };
-                let mut item_fields = fields_v1(item);
-                item_fields["."] = json!({});
-                fields.insert(format!("k:{{\"{key}\":{}}}", item[key]), item_fields);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-    Value::Object(fields)
-}
-
-/// The kubelet's back-off after so many restarts, as Go prints durations.
-fn back_off(restarts: u32) -> String {
-    let doublings = restarts.saturating_sub(1).min(5);
-    let seconds = (10_u64 << doublings).min(300);
-    match (seconds / 60, seconds % 60) {
-        (0, seconds) => format!("{seconds}s"),
-        (minutes, seconds) => format!("{minutes}m{seconds}s"),
-    }
-}
-
-fn after(time: Timestamp, seconds: u64) -> Timestamp {
-    time.saturating_add(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
-}
-
-fn before(time: Timestamp, seconds: u64) -> Timestamp {
-    time.saturating_sub(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MIN)
 }
 
 /// 16 hex digits that stand for these words.
