@@ -1,0 +1,207 @@
+//! Watches.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, ResourceExt as _,
+    api::{
+        WatchEvent::{self, Added, Bookmark, Deleted, Modified},
+        WatchParams,
+    },
+};
+use kube_runtime::watcher::{self, Event};
+use serde_json::json;
+
+use super::{
+    add_pod, all_pods, applied, client, first_list, inject, next, options, server, streaming,
+    watch_with, within,
+};
+use crate::sim::{CONFIG_MAPS, DeleteOptions, End, Fault, Options, PODS, Server, Verb};
+
+#[tokio::test]
+async fn the_watcher_lists_in_pages_and_then_watches() {
+    let server = server(7).await;
+    let config = watcher::Config {
+        page_size: Some(3),
+        ..watcher::Config::default()
+    };
+    let mut events = watch_with(&server, config);
+    assert_eq!(first_list(&mut events).await.len(), 7);
+    add_pod(&server, "late");
+    assert_eq!(applied(&mut events).await, "late");
+    server
+        .store()
+        .delete(&PODS, "shop", "late", &DeleteOptions::now())
+        .unwrap();
+    assert!(matches!(next(&mut events).await, Ok(Event::Delete(pod)) if pod.name_any() == "late"));
+    assert_eq!(server.requests().count(Verb::List, "pods"), 3);
+    assert_eq!(server.requests().count(Verb::Watch, "pods"), 1);
+}
+
+#[tokio::test]
+async fn the_watcher_gets_its_list_as_a_stream() {
+    let server = server(7).await;
+    let mut events = watch_with(&server, streaming());
+    assert_eq!(first_list(&mut events).await.len(), 7);
+    add_pod(&server, "late");
+    assert_eq!(applied(&mut events).await, "late");
+    assert_eq!(server.requests().count(Verb::List, "pods"), 0);
+    let uris = server.requests().uris(Verb::Watch, "pods");
+    assert!(
+        uris.len() == 1 && uris[0].contains("sendInitialEvents=true"),
+        "{uris:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_empty_streaming_list_ends_too() {
+    let server = server(0).await;
+    assert_eq!(
+        first_list(&mut watch_with(&server, streaming()))
+            .await
+            .len(),
+        0
+    );
+}
+
+#[tokio::test]
+async fn bookmarks_come_at_intervals_and_name_the_latest_version() {
+    let server = Server::start(Options {
+        bookmark_interval: Duration::from_millis(5),
+        ..options()
+    })
+    .await
+    .unwrap();
+    server
+        .store()
+        .create(&CONFIG_MAPS, json!({"metadata": {"name": "other"}}))
+        .unwrap();
+    let pods = all_pods(&server);
+    let mut events = pods
+        .watch(&WatchParams::default(), "1")
+        .await
+        .unwrap()
+        .boxed();
+    let event = within(events.try_next()).await.unwrap().unwrap();
+    let WatchEvent::Bookmark(bookmark) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(
+        bookmark.metadata.resource_version,
+        server.store().version().to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_watch_ends_at_its_timeout() {
+    let server = server(0).await;
+    let params = WatchParams::default().timeout(1);
+    let events = all_pods(&server).watch(&params, "1").await.unwrap();
+    let events: Vec<_> = within(events.try_collect()).await.unwrap();
+    assert!(
+        matches!(events[..], [WatchEvent::Bookmark(_)]),
+        "{events:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_watch_resumes_where_it_was_cut() {
+    for end in [
+        End::Clean,
+        End::CleanWithinLine,
+        End::Cut,
+        End::CutWithinLine,
+    ] {
+        let server = server(2).await;
+        let mut events = watch_with(&server, streaming());
+        first_list(&mut events).await;
+        let cut = inject(&server, Fault::EndWatches(end));
+        within(cut.wait_struck(1)).await;
+        add_pod(&server, "meanwhile");
+        // An error may come first: it is the client's business what a cut is.
+        let name = loop {
+            match next(&mut events).await {
+                Ok(Event::Apply(pod)) => break pod.name_any(),
+                Ok(other) => panic!("{other:?} after {end:?}"),
+                Err(_) => {}
+            }
+        };
+        assert_eq!(name, "meanwhile");
+        assert_eq!(server.requests().count(Verb::Watch, "pods"), 2);
+        assert_eq!(cut.struck(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_from_before_compaction_is_told_to_list_again() {
+    let server = server(2).await;
+    add_pod(&server, "new");
+    server.store().compact();
+    let events = all_pods(&server)
+        .watch(&WatchParams::default(), "1")
+        .await
+        .unwrap();
+    let events: Vec<_> = within(events.try_collect()).await.unwrap();
+    assert!(
+        matches!(&events[..], [WatchEvent::Error(status)] if status.code == 410 && status.reason == "Expired"),
+        "{events:?}"
+    );
+}
+
+#[tokio::test]
+async fn history_is_bounded_for_each_resource() {
+    let server = Server::start(Options {
+        history: 3,
+        ..options()
+    })
+    .await
+    .unwrap();
+    add_pod(&server, "pod"); // version 2
+    for index in 0..5 {
+        let map = json!({"metadata": {"name": format!("map-{index}")}});
+        server.store().create(&CONFIG_MAPS, map).unwrap();
+    }
+    let params = WatchParams::default().timeout(1);
+    let pods: Vec<_> = within(
+        all_pods(&server)
+            .watch(&params, "1")
+            .await
+            .unwrap()
+            .try_collect(),
+    )
+    .await
+    .unwrap();
+    assert!(
+        matches!(pods[..], [WatchEvent::Added(_), WatchEvent::Bookmark(_)]),
+        "{pods:?}"
+    );
+    let maps: Api<ConfigMap> = Api::all(client(&server));
+    let maps: Vec<_> = within(maps.watch(&params, "2").await.unwrap().try_collect())
+        .await
+        .unwrap();
+    assert!(matches!(maps[..], [WatchEvent::Error(_)]), "{maps:?}");
+}
+
+#[tokio::test]
+async fn an_object_that_is_no_longer_selected_is_deleted_for_the_watch() {
+    let server = server(0).await;
+    let map = |labels: serde_json::Value| json!({"metadata": {"namespace": "a", "name": "map", "labels": labels}});
+    let store = server.store();
+    store.create(&CONFIG_MAPS, map(json!({}))).unwrap();
+    store.apply(&CONFIG_MAPS, map(json!({"a": "b"}))).unwrap();
+    store
+        .apply(&CONFIG_MAPS, map(json!({"a": "b", "c": "d"})))
+        .unwrap();
+    store.apply(&CONFIG_MAPS, map(json!({"a": "x"}))).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client(&server), "a");
+    let params = WatchParams::default().labels("a=b").timeout(1);
+    let events: Vec<_> = within(maps.watch(&params, "1").await.unwrap().try_collect())
+        .await
+        .unwrap();
+    assert!(
+        matches!(events[..], [Added(_), Modified(_), Deleted(_), Bookmark(_)]),
+        "{events:?}"
+    );
+}
