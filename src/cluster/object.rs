@@ -2,13 +2,16 @@
 
 use std::{borrow::Cow, fmt};
 
+use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Meta, Pod, Subject, WorkloadType,
+    Event, Failure, Meta, Pod, Subject, Tap, WatchOptions, WorkloadType,
     lenient::{self, Lenient},
+    list, watch,
 };
 use crate::rules::{Evaluation, Rule};
 
@@ -138,6 +141,20 @@ macro_rules! kinds {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$kind => <$kind as Kind>::KIND,)+
+                }
+            }
+
+            /// Watches the kind. See [`watch`].
+            pub fn watch(self, client: Client, tap: Tap, options: WatchOptions) -> BoxStream<'static, Event> {
+                match self {
+                    $(Self::$kind => watch::<$kind>(client, tap, options).boxed(),)+
+                }
+            }
+
+            /// Reads every object of the kind once. See [`list`].
+            pub fn list(self, client: Client, options: &WatchOptions) -> BoxStream<'static, Result<(Object, u32), Failure>> {
+                match self {
+                    $(Self::$kind => list::<$kind>(client, options).boxed(),)+
                 }
             }
         }

@@ -12,11 +12,11 @@ use std::{
 };
 
 use define::Define;
-use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounterVec, Registry, TextEncoder};
+use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounterVec, Registry, TextEncoder};
 
 use crate::{
     alert::{Severity, State, Transition},
-    cluster::KindId,
+    cluster::{FailureReason, KindId},
     notify::Reason,
     rules::Rule,
 };
@@ -30,11 +30,6 @@ const SEND_BUCKETS: [f64; 11] = [
 /// longest wait between two attempts, so what is above it has failed at least twice in a row.
 const DELIVERY_BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0,
-];
-
-/// Buckets for one evaluation of one object, or a batch of timers: from microseconds up.
-const EVALUATION_BUCKETS: [f64; 8] = [
-    0.000_001, 0.000_005, 0.000_01, 0.000_05, 0.000_1, 0.001, 0.01, 0.1,
 ];
 
 /// What a watch tells of an object.
@@ -60,63 +55,6 @@ impl WatchEvent {
     }
 }
 
-/// Why a watch failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchFailure {
-    /// 410 Gone: its resource version is too old.
-    Expired,
-    /// 401 or 403.
-    Forbidden,
-    /// 404: the kind is not served.
-    NotServed,
-    /// 422: streaming lists are not served.
-    NoStreamingList,
-    /// 429.
-    Throttled,
-    /// 5xx.
-    Server,
-    /// No connection, or one that broke.
-    Connection,
-    /// No sign of life for too long.
-    Silent,
-    /// An answer that cannot be read.
-    Malformed,
-    /// Anything else.
-    Other,
-}
-
-impl WatchFailure {
-    /// Every reason.
-    pub const ALL: [Self; 10] = [
-        Self::Expired,
-        Self::Forbidden,
-        Self::NotServed,
-        Self::NoStreamingList,
-        Self::Throttled,
-        Self::Server,
-        Self::Connection,
-        Self::Silent,
-        Self::Malformed,
-        Self::Other,
-    ];
-
-    /// The value of the label `reason`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Forbidden => "forbidden",
-            Self::NotServed => "notServed",
-            Self::NoStreamingList => "noStreamingList",
-            Self::Throttled => "throttled",
-            Self::Server => "server",
-            Self::Connection => "connection",
-            Self::Silent => "silent",
-            Self::Malformed => "malformed",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// The metrics of the program.
 pub struct Metrics {
     registry: Registry,
@@ -124,7 +62,6 @@ pub struct Metrics {
     watch_restarts: IntCounterVec,
     watch_failures: IntCounterVec,
     malformed: IntCounterVec,
-    evaluation: Histogram,
     transitions: IntCounterVec,
     delivered: IntCounterVec,
     failed: IntCounterVec,
@@ -181,7 +118,10 @@ impl Metrics {
         let kinds: Vec<_> = KindId::ALL.iter().map(|kind| kind.as_str()).collect();
         let rules: Vec<_> = rules.iter().map(|rule| rule.name).collect();
         let events = WatchEvent::ALL.map(WatchEvent::as_str);
-        let failures = WatchFailure::ALL.map(WatchFailure::as_str);
+        let failures: Vec<_> = FailureReason::ALL
+            .iter()
+            .map(|reason| reason.as_str())
+            .collect();
         let reasons = Reason::ALL.map(Reason::as_str);
         let severities = Severity::ALL.map(Severity::as_str);
 
@@ -274,11 +214,6 @@ impl Metrics {
                 "Fields that rules read but that were malformed, and so counted as absent.",
                 &[("kind", &kinds)],
             )?,
-            evaluation: define.histogram(
-                "evaluation_duration_seconds",
-                "Time to evaluate one object.",
-                &EVALUATION_BUCKETS,
-            )?,
             transitions: define.counters(
                 "alert_transitions_total",
                 "Transitions of alerts that this replica pages for.",
@@ -345,7 +280,7 @@ impl Metrics {
     }
 
     /// Counts a failure of a list or a watch.
-    pub fn watch_failed(&self, kind: KindId, reason: WatchFailure) {
+    pub fn watch_failed(&self, kind: KindId, reason: FailureReason) {
         self.watch_failures
             .with_label_values(&[kind.as_str(), reason.as_str()])
             .inc();
@@ -356,11 +291,6 @@ impl Metrics {
         self.malformed
             .with_label_values(&[kind.as_str()])
             .inc_by(fields.into());
-    }
-
-    /// Notes how long the evaluation of an object took.
-    pub fn evaluated(&self, took: Duration) {
-        self.evaluation.observe(took.as_secs_f64());
     }
 
     /// Counts a transition of an alert.

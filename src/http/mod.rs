@@ -5,5 +5,5 @@ mod metrics;
 mod server;
 
 pub use health::{Health, KindHealth, Readiness};
-pub use metrics::{Gauges, Metrics, WatchEvent, WatchFailure};
+pub use metrics::{Gauges, Metrics, WatchEvent};
 pub use server::serve;

@@ -1,8 +1,7 @@
 //! How metrics are defined: with all their series from the start.
 
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry,
-    core::Collector,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, core::Collector,
 };
 
 /// Defines metrics, with every series that a closed set of label values gives.
@@ -69,16 +68,6 @@ impl Define {
             metric.with_label_values(&values);
         }
         Ok(metric)
-    }
-
-    pub fn histogram(
-        &self,
-        name: &str,
-        help: &str,
-        buckets: &[f64],
-    ) -> Result<Histogram, prometheus::Error> {
-        let opts = HistogramOpts::from(opts(name, help)).buckets(buckets.to_vec());
-        self.add(Histogram::with_opts(opts)?)
     }
 }
 

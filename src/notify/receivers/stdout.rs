@@ -205,9 +205,6 @@ fn resolved(why: Resolution, message: &Message) -> String {
     match why {
         Resolution::Recovered => format!("recovered after {stood}"),
         Resolution::Deleted => format!("deleted after {stood}"),
-        Resolution::Explained => {
-            format!("part of another alert now that explains it, after {stood}")
-        }
     }
 }
 
