@@ -19,6 +19,8 @@ pub struct Meta {
     pub creation_timestamp: Option<Timestamp>,
     /// `metadata.deletionTimestamp`: when the grace period ends, or ended.
     pub deletion_timestamp: Option<Timestamp>,
+    /// `metadata.deletionGracePeriodSeconds`: how long before it the deletion was asked for.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// `metadata.generation`.
     pub generation: i64,
     /// The owner reference with `controller: true`.

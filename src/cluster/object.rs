@@ -2,11 +2,12 @@
 
 use std::{borrow::Cow, fmt};
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use super::{Meta, Pod, Subject, WorkloadType};
-use crate::rules::Evaluation;
+use crate::rules::{Evaluation, Rule};
 
 /// A watched kind. A new one is a trimmed type (with this trait), a file of rules, and a line in [`kinds!`].
 pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
@@ -32,6 +33,13 @@ pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Every rule of the kind, applied to the object. Allocates nothing for a healthy object.
     fn evaluate(&self, evaluation: &mut Evaluation<'_>);
+
+    /// Since when the part of the object (such as the container of this name) has been well, for a finding of the rule that is no longer
+    /// there: from then on the rule's hold runs. `None`: the object does not tell; the hold runs from when it was first seen well.
+    fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
+        let _ = (rule, part);
+        None
+    }
 }
 
 /// An object as it comes over the wire: a [`Kind`] that kube's watcher can handle.
@@ -185,6 +193,13 @@ macro_rules! kinds {
             pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
                 match self {
                     $(Self::$kind(object) => object.evaluate(evaluation),)+
+                }
+            }
+
+            /// Since when it has been well. See [`Kind::well_since`].
+            pub fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
+                match self {
+                    $(Self::$kind(object) => object.well_since(rule, part),)+
                 }
             }
         }
