@@ -202,7 +202,7 @@ fn compare(path: &str, value: &Value, full: &Value, unknown: &mut Vec<String>) {
                 match full.get(name) {
                     Some(full) => compare(&path, value, full, unknown),
                     // Empty values are left out when the full type is written.
-                    None if matches!(value, Value::Object(fields) if fields.is_empty()) => {}
+                    None if is_empty(value) => {}
                     None => unknown.push(format!("unknown field {path}")),
                 }
             }
@@ -213,6 +213,15 @@ fn compare(path: &str, value: &Value, full: &Value, unknown: &mut Vec<String>) {
             }
         }
         _ => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -232,6 +241,10 @@ struct Member {
 }
 
 impl Member {
+    fn due(&self) -> Timestamp {
+        self.since.saturating_add(self.finding.r#for).unwrap()
+    }
+
     fn is_over(&self, now: Timestamp) -> bool {
         match self.finding.lasts {
             Lasts::WhileSeen => self
@@ -285,7 +298,9 @@ impl Known {
     fn alerts(&self, now: Timestamp) -> Vec<Expected> {
         let mut groups: BTreeMap<_, Vec<&Member>> = BTreeMap::new();
         for ((_, rule, part), member) in &self.members {
-            if !member.is_over(now) {
+            // What was well before it was due does not fire.
+            let in_time = member.well_since.is_none_or(|well| member.due() <= well);
+            if in_time && !member.is_over(now) {
                 groups.entry((rule, part)).or_default().push(member);
             }
         }

@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_back_off_is_read_from_the_kubelets_message() {
-        let seconds = |message| back_off(message).map(|(_, back_off)| back_off.as_secs_f64());
+        let seconds = |message: &str| back_off(message).map(|(_, back_off)| back_off.as_secs_f64());
         let message = |duration| {
             format!("back-off {duration} restarting failed container=app pod=web_shop(1)")
         };
