@@ -147,13 +147,21 @@ impl Pod {
         self.not_ready(crashed)
     }
 
-    /// Running again since then, after a crash a moment before.
+    /// Running again since then, after a crash and a back-off of 20 s.
     pub fn restarted(mut self, since: Timestamp, restarts: i32) -> Self {
         let app = self.app();
         app.state = mk_running(since);
-        app.last_state = mk_terminated("Error", 1, since);
+        app.last_state = mk_terminated("Error", 1, since - jiff::SignedDuration::from_secs(20));
         app.restart_count = restarts;
         self.status.conditions[2] = mk_condition("Ready", "True", "", since);
+        self
+    }
+
+    /// The run that ended last began then.
+    pub fn ran_since(mut self, started: Timestamp) -> Self {
+        if let Some(end) = &mut self.app().last_state.terminated {
+            end.started_at = Some(started);
+        }
         self
     }
 

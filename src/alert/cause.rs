@@ -19,6 +19,11 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
             same_part: true,
             while_held: false,
         }),
+        // A container in a crash loop restarts: that is the same fault.
+        ("KubePodCrashLooping", "KubePodRestarting") => Some(Explanation {
+            same_part: true,
+            while_held: true,
+        }),
         // Whatever else is wrong with a pod, it is not ready because of that. While a crash loop is between two crashes, still.
         (name, "KubePodNotReady") if cause.kind == effect.kind && name != effect.name => {
             Some(Explanation {

@@ -417,6 +417,8 @@ struct World {
     pods: Vec<Option<(Pod, u32)>>,
     restarts: i32,
     unready: Vec<Option<Timestamp>>,
+    /// When the newest run of each began.
+    began: Vec<Timestamp>,
 }
 
 impl World {
@@ -428,6 +430,7 @@ impl World {
             pods,
             restarts: 0,
             unready: vec![None; PODS],
+            began: vec![at(-3600); PODS],
         }
     }
 
@@ -446,9 +449,13 @@ impl World {
             Look::Healthy => Some(base),
             Look::CrashLooping => Some(
                 base.crash_looping(now, 10, self.restarts)
+                    .ran_since(self.began[pod])
                     .not_ready(unready),
             ),
-            Look::Restarted => Some(base.restarted(now, self.restarts)),
+            Look::Restarted => Some(
+                base.restarted(now, self.restarts)
+                    .ran_since(std::mem::replace(&mut self.began[pod], now)),
+            ),
             Look::NotReady => Some(base.not_ready(unready)),
             Look::ImageFailing => Some(base.image_failing("ImagePullBackOff", unready)),
             Look::OomKilled => Some(base.oom_killed(now)),
@@ -474,7 +481,7 @@ impl World {
 
 /// Feeds a step to an engine, as a watch would.
 fn feed(engine: &mut Engine, before: Option<&Object>, after: Option<&Object>, now: Timestamp) {
-    run_until(engine, now);
+    run_until(engine, now - jiff::SignedDuration::from_nanos(1));
     if let Some(before) = before
         && after.is_none_or(|after| after.meta().uid != before.meta().uid)
     {
@@ -672,6 +679,8 @@ proptest! {
                 prop_assert!(told.iter().all(|notice| notice.transition == Transition::Fired));
                 assert_nothing_is_missed(&engine, &world, now)?;
             }
+            run_until(&mut engine, now - jiff::SignedDuration::from_nanos(1));
+            assert_no_false_resolve(&engine.take_notices(), &world)?;
             let before = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());
             world.step(step, now);
             let after = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());

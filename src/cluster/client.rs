@@ -27,7 +27,9 @@ pub struct ConnectOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// A kubeconfig is there and cannot be used.
-    #[error("cannot use the kubeconfig: {reason}; check KUBECONFIG (or ~/.kube/config), and `kubectl config view`")]
+    #[error(
+        "cannot use the kubeconfig: {reason}; check KUBECONFIG (or ~/.kube/config), and `kubectl config view`"
+    )]
     Kubeconfig {
         /// Why. The causes are not kept: they may quote the file.
         reason: String,
@@ -110,7 +112,10 @@ async fn from_kubeconfig(
     kubeconfig: Kubeconfig,
     options: &ConnectOptions,
 ) -> Result<Config, ConnectError> {
-    let context = options.context.clone().or(kubeconfig.current_context.clone());
+    let context = options
+        .context
+        .clone()
+        .or(kubeconfig.current_context.clone());
     let own_proxy = names_proxy(&kubeconfig, context.as_deref());
     let kube_options = KubeConfigOptions {
         context,
@@ -155,7 +160,12 @@ fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
             .iter()
             .filter(|named| named.name == context.cluster)
             .filter_map(|named| named.cluster.as_ref())
-            .any(|cluster| cluster.proxy_url.as_ref().is_some_and(|url| !url.is_empty()))
+            .any(|cluster| {
+                cluster
+                    .proxy_url
+                    .as_ref()
+                    .is_some_and(|url| !url.is_empty())
+            })
     })
 }
 
@@ -165,7 +175,9 @@ fn goes_direct(server: &http::Uri, proxy: &http::Uri, no_proxy: Option<&str>) ->
     let host = server.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
-        || address.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        || address
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         || Matcher::builder()
             .all(proxy.to_string())
             .no(no_proxy.unwrap_or_default())
@@ -176,7 +188,11 @@ fn goes_direct(server: &http::Uri, proxy: &http::Uri, no_proxy: Option<&str>) ->
 
 /// Whether it says nothing, as an empty file does.
 fn is_empty(kubeconfig: &Kubeconfig) -> bool {
-    kubeconfig.current_context.as_deref().unwrap_or_default().is_empty()
+    kubeconfig
+        .current_context
+        .as_deref()
+        .unwrap_or_default()
+        .is_empty()
         && kubeconfig.contexts.is_empty()
 }
 
@@ -197,7 +213,11 @@ fn kubeconfig_reason(error: &KubeconfigError) -> String {
         }
         // Its text shows the lines around the mistake, tokens and all.
         KubeconfigError::Parse(error) => match error.location() {
-            Some(at) => format!("not valid YAML at line {}, column {}", at.line(), at.column()),
+            Some(at) => format!(
+                "not valid YAML at line {}, column {}",
+                at.line(),
+                at.column()
+            ),
             None => "not valid YAML".into(),
         },
         KubeconfigError::LoadContext(context) => format!("there is no context {context:?}"),
@@ -283,7 +303,8 @@ mod tests {
         install_crypto_provider();
         let (seen, mut requests) = mpsc::unbounded_channel();
         let proxy = serve(move |request| {
-            seen.send(format!("{} {}", request.method(), request.uri())).unwrap();
+            seen.send(format!("{} {}", request.method(), request.uri()))
+                .unwrap();
             StatusCode::BAD_GATEWAY
         })
         .await;
@@ -314,14 +335,21 @@ mod tests {
             ("https://localhost:6443", None, true),
         ] {
             let server = server.parse().unwrap();
-            assert_eq!(goes_direct(&server, &proxy, no_proxy), direct, "{server} {no_proxy:?}");
+            assert_eq!(
+                goes_direct(&server, &proxy, no_proxy),
+                direct,
+                "{server} {no_proxy:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn a_proxy_of_an_unknown_protocol_is_said_without_its_password() {
         install_crypto_provider();
-        let kubeconfig = kubeconfig("http://api.example", "proxy-url: 'ftp://user:hunter2@proxy'");
+        let kubeconfig = kubeconfig(
+            "http://api.example",
+            "proxy-url: 'ftp://user:hunter2@proxy'",
+        );
         let config = from_kubeconfig(kubeconfig, &ConnectOptions::default())
             .await
             .unwrap();
@@ -344,7 +372,10 @@ mod tests {
         let error = from_kubeconfig(kubeconfig("http://api.example", ""), &options)
             .await
             .unwrap_err();
-        assert!(error.to_string().contains(r#"there is no context "there""#), "{error}");
+        assert!(
+            error.to_string().contains(r#"there is no context "there""#),
+            "{error}"
+        );
     }
 
     #[test]

@@ -216,7 +216,10 @@ mod tests {
                 "{wall}: {}",
                 clock.now()
             );
-            assert_eq!(clock.offset().as_mins().abs(), 10 - i64::from(wall > "2026-11-30T12:05"));
+            assert_eq!(
+                clock.offset().as_mins().abs(),
+                10 - i64::from(wall > "2026-11-30T12:05")
+            );
         }
     }
 
@@ -269,7 +272,9 @@ mod tests {
         advance(MINUTE).await;
         answer(&clock, time("2026-11-30T11:30:00Z"), Instant::now());
         assert!(clock.now() < before);
-        assert!((clock.offset() + SignedDuration::from_mins(31)).abs() < SignedDuration::from_secs(2));
+        assert!(
+            (clock.offset() + SignedDuration::from_mins(31)).abs() < SignedDuration::from_secs(2)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,7 +301,10 @@ mod tests {
         let due = time("2026-11-30T12:05:00Z");
         tokio::time::sleep_until(clock.instant(due)).await;
         let late = clock.now().duration_since(due);
-        assert!(!late.is_negative() && late < SignedDuration::from_millis(2), "{late}");
+        assert!(
+            !late.is_negative() && late < SignedDuration::from_millis(2),
+            "{late}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

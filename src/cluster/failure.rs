@@ -208,9 +208,15 @@ pub(super) fn causes(error: &(dyn StdError + 'static)) -> String {
     let texts: Vec<String> = chain(error).map(ToString::to_string).collect();
     let own = texts.iter().enumerate().filter(|&(at, text)| {
         // kube's errors repeat their cause.
-        texts.get(at + 1).is_none_or(|cause| !text.contains(cause.as_str()))
+        texts
+            .get(at + 1)
+            .is_none_or(|cause| !text.contains(cause.as_str()))
     });
-    clip(&own.map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(": "))
+    clip(
+        &own.map(|(_, text)| text.as_str())
+            .collect::<Vec<_>>()
+            .join(": "),
+    )
 }
 
 /// What kept the credentials away. The texts of some of kube's errors hold the output of credential plugins and their environment: secrets.
@@ -226,7 +232,9 @@ fn credentials(error: &AuthError) -> String {
         AuthError::ReadTokenFile(error, path) => {
             format!("cannot read the token file {}: {error}", path.display())
         }
-        AuthError::MissingCommand => "the credential plugin of the kubeconfig has no command".into(),
+        AuthError::MissingCommand => {
+            "the credential plugin of the kubeconfig has no command".into()
+        }
         _ => "the credentials of the kubeconfig cannot be used".into(),
     }
 }
@@ -255,7 +263,9 @@ mod tests {
             let failure = Failure::of_status("list", "Pod", &status);
             assert_eq!(failure.reason.as_str(), reason, "{code}");
             assert!(
-                failure.message.starts_with(&format!("cannot list Pod: HTTP status {code}: because")),
+                failure
+                    .message
+                    .starts_with(&format!("cannot list Pod: HTTP status {code}: because")),
                 "{failure}"
             );
         }

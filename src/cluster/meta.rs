@@ -20,6 +20,8 @@ trimmed! {
         pub creation_timestamp: Option<Timestamp> = "creationTimestamp",
         /// `metadata.deletionTimestamp`: when the grace period ends, or ended.
         pub deletion_timestamp: Option<Timestamp> = "deletionTimestamp",
+        /// `metadata.deletionGracePeriodSeconds`: how long before it the deletion was asked for.
+        pub deletion_grace_period_seconds: Option<i64> = "deletionGracePeriodSeconds",
         /// `metadata.generation`.
         pub generation: i64 = "generation",
         /// The owner reference with `controller: true`.

@@ -146,8 +146,8 @@ impl Tap {
         let retry_after = text(header::RETRY_AFTER)
             .and_then(|value| value.parse().ok())
             .map(Duration::from_secs);
-        if let Some(date) = text(header::DATE)
-            .and_then(|value| DateTimeParser::new().parse_timestamp(value).ok())
+        if let Some(date) =
+            text(header::DATE).and_then(|value| DateTimeParser::new().parse_timestamp(value).ok())
         {
             self.0.clock.observe(date, sent, now);
         }
@@ -339,9 +339,9 @@ impl<B> Drop for TappedBody<B> {
 
 #[cfg(test)]
 mod tests {
+    use futures::{StreamExt as _, TryStreamExt as _};
     use http_body_util::Full;
     use kube::{Api, Client, api::WatchParams};
-    use futures::{StreamExt as _, TryStreamExt as _};
     use tower::service_fn;
 
     use super::*;
@@ -351,7 +351,10 @@ mod tests {
 
     fn tap() -> Tap {
         let clock = Clock::guessed("2026-11-30T12:10:00Z".parse().unwrap());
-        let limits = Limits { body: 8 * KIB, line: KIB };
+        let limits = Limits {
+            body: 8 * KIB,
+            line: KIB,
+        };
         Tap::with_limits("Pod", clock, limits)
     }
 
@@ -368,13 +371,18 @@ mod tests {
 
     fn event(name_bytes: u64) -> String {
         let name = "n".repeat(usize::try_from(name_bytes).unwrap());
-        format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}","resourceVersion":"1"}}}}}}"#) + "\n"
+        format!(
+            r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}","resourceVersion":"1"}}}}}}"#
+        ) + "\n"
     }
 
     #[tokio::test(start_paused = true)]
     async fn trap_2_an_oversized_list_is_an_error_that_names_kind_and_size() {
         let tap = tap();
-        let error = api(&tap, " ".repeat(9 * 1024)).list(&Default::default()).await.unwrap_err();
+        let error = api(&tap, " ".repeat(9 * 1024))
+            .list(&Default::default())
+            .await
+            .unwrap_err();
         let failure = Failure::of_client("list", "Pod", &error);
         assert_eq!(failure.reason, FailureReason::TooLarge);
         assert_eq!(
@@ -390,14 +398,19 @@ mod tests {
         // In one piece, only what is not yet known to end is counted.
         let body = body.trim_end().to_owned();
         let size = body.rsplit('\n').next().unwrap().len();
-        let watch = api(&tap, body).watch(&WatchParams::default(), "0").await.unwrap();
+        let watch = api(&tap, body)
+            .watch(&WatchParams::default(), "0")
+            .await
+            .unwrap();
         let events: Vec<_> = watch.into_stream().collect().await;
         let error = events.into_iter().find_map(Result::err).unwrap();
         let failure = Failure::of_client("watch", "Pod", &error);
         assert_eq!(failure.reason, FailureReason::TooLarge);
         assert_eq!(
             failure.message,
-            format!("cannot watch Pod: an event of Pod is larger than 1024 bytes ({size} so far); it is not read")
+            format!(
+                "cannot watch Pod: an event of Pod is larger than 1024 bytes ({size} so far); it is not read"
+            )
         );
     }
 
@@ -414,11 +427,23 @@ mod tests {
             ended: false,
         };
         let line = [b'x'; 1000];
-        for piece in [&line[..], b"\n", &line[..], b"xx\nxx", &line[..], b"\n", &line[..20]] {
+        for piece in [
+            &line[..],
+            b"\n",
+            &line[..],
+            b"xx\nxx",
+            &line[..],
+            b"\n",
+            &line[..20],
+        ] {
             assert_eq!(body.count(piece), Ok(()));
         }
         assert_eq!(body.line, 20);
-        assert_eq!(body.count(&line[..990]).map_err(|error| error.to_string().contains("1010")), Ok(()));
+        assert_eq!(
+            body.count(&line[..990])
+                .map_err(|error| error.to_string().contains("1010")),
+            Ok(())
+        );
         assert!(body.count(&line[..20]).is_err());
     }
 
@@ -427,13 +452,19 @@ mod tests {
         let tap = tap();
         assert_eq!((tap.last_byte(), tap.bytes(), tap.watches()), (None, 0, 0));
         let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
-        api(&tap, list.into()).list(&Default::default()).await.unwrap();
+        api(&tap, list.into())
+            .list(&Default::default())
+            .await
+            .unwrap();
         assert_eq!(tap.last_byte(), Some(Instant::now()));
         assert_eq!((tap.bytes(), tap.watches()), (list.len() as u64, 0));
         assert_eq!(tap.up_since(), None, "a list that was read is over");
         assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:00:00.5Z");
 
-        let _watch = api(&tap, event(5)).watch(&WatchParams::default(), "0").await.unwrap();
+        let _watch = api(&tap, event(5))
+            .watch(&WatchParams::default(), "0")
+            .await
+            .unwrap();
         assert_eq!(tap.watches(), 1);
         assert_eq!(tap.up_since(), Some(Instant::now()));
     }

@@ -447,6 +447,8 @@ fn broken_list(kind: &str, since: Instant, silent: bool) -> Failure {
     };
     Failure::new(
         reason,
-        format!("the list of {kind} was not complete when it ended or was given up, after {seconds} s"),
+        format!(
+            "the list of {kind} was not complete when it ended or was given up, after {seconds} s"
+        ),
     )
 }

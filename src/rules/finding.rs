@@ -48,6 +48,30 @@ pub struct Finding {
     pub summary: String,
 }
 
+impl Finding {
+    /// A finding with the rule's defaults, about the object as a whole, that lasts as long as it is seen.
+    pub fn new(rule: &'static Rule, reason: &str, since: Since, summary: String) -> Self {
+        Self {
+            rule,
+            part: None,
+            reason: reason.into(),
+            severity: rule.severity,
+            since,
+            r#for: rule.r#for,
+            quorum: rule.quorum,
+            lasts: Lasts::WhileSeen,
+            summary,
+        }
+    }
+
+    /// The same, about a part of the object: `("container", "app")`.
+    #[must_use]
+    pub fn about(mut self, label: &'static str, value: &str) -> Self {
+        self.part = Some((label, value.into()));
+        self
+    }
+}
+
 /// Where `for` starts. A time in the future counts as now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {

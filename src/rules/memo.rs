@@ -51,6 +51,16 @@ impl Memo {
             .map(|mark| (mark.at, mark.value))
     }
 
+    /// Forgets all of `what` but the newest `count` marks, so that what happens every second takes no more room than what happens every hour.
+    pub fn keep_newest(&mut self, what: &str, count: usize) {
+        let mut surplus = self.marks(what).count().saturating_sub(count);
+        self.0.retain(|mark| {
+            let forget = surplus > 0 && &*mark.what == what;
+            surplus -= usize::from(forget);
+            !forget
+        });
+    }
+
     /// Forgets what happened at `time` or before.
     pub fn forget(&mut self, time: Timestamp) {
         self.0.retain(|mark| mark.at > time);
@@ -64,5 +74,53 @@ impl Memo {
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_memo_keeps_each_event_once_and_in_order_of_time() {
+        let mut memo = Memo::default();
+        for (what, at, value) in [
+            ("app", 20, 2),
+            ("app", 10, 1),
+            ("app", 20, 2),
+            ("web", 15, 7),
+        ] {
+            memo.mark(what, second(at), value);
+        }
+        let marks: Vec<_> = memo.marks("app").collect();
+        assert_eq!(marks, [(second(10), 1), (second(20), 2)]);
+        memo.forget(second(15));
+        assert_eq!(memo.marks("web").count(), 0);
+        assert_eq!(memo.marks("app").count(), 1);
+        memo.prune(second(20).checked_add(RETENTION).unwrap());
+        assert!(memo.is_empty());
+    }
+
+    #[test]
+    fn only_the_newest_of_one_thing_are_kept_when_asked() {
+        let mut memo = Memo::default();
+        for at in 1..=5 {
+            memo.mark("app", second(at), at);
+            memo.mark("web", second(at), at);
+        }
+        memo.keep_newest("app", 3);
+        assert_eq!(
+            memo.marks("app")
+                .map(|(_, value)| value)
+                .collect::<Vec<_>>(),
+            [3, 4, 5]
+        );
+        assert_eq!(memo.marks("web").count(), 5);
+        memo.keep_newest("web", 9);
+        assert_eq!(memo.marks("web").count(), 5);
     }
 }

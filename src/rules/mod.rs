@@ -1,5 +1,7 @@
 //! Rules: what an object says about itself at a given time. One file a kind; pure; no memory but the [`Memo`] that is handed in.
 
+#[cfg(test)]
+mod cases;
 mod finding;
 mod memo;
 mod pod;

@@ -1,0 +1,171 @@
+//! Pods that were thrown out, refused, or do not go.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    LISTED, WINDOW, after, before, between, condition, container, is_true, minutes,
+    text::{self, Line, push},
+};
+use crate::{
+    alert::Severity,
+    cluster::{KindId, Pod},
+    rules::{Evaluation, Finding, Lasts, Rule, Since},
+};
+
+/// A kubelet threw the pod out.
+pub(super) static EVICTED: Rule = Rule {
+    name: "KubePodEvicted",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 3,
+    description: "A pod used more local storage than it may, or at least 3 pods were evicted within an hour because their nodes ran short.",
+};
+
+/// A kubelet refused the pod.
+pub(super) static REJECTED: Rule = Rule {
+    name: "KubePodRejected",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 3,
+    description: "Kubelets refused at least 3 pods within an hour.",
+};
+
+/// A deleted pod does not go.
+pub(super) static STUCK_TERMINATING: Rule = Rule {
+    name: "KubePodStuckTerminating",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: minutes(10),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A pod was deleted, its grace period is over, and it is still there.",
+};
+
+pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    if &*pod.status.reason != "Evicted" {
+        return;
+    }
+    let disruption = condition(pod, "DisruptionTarget").filter(|condition| is_true(condition));
+    let ends = container::all(pod).filter_map(|view| view.status.state.terminated.as_ref());
+    let Some(at) = disruption
+        .and_then(|disruption| disruption.last_transition_time)
+        .or_else(|| ends.filter_map(|end| end.finished_at).max())
+        // No container had started.
+        .or(pod.status.start_time)
+        .or(pod.metadata.creation_timestamp)
+    else {
+        return;
+    };
+    // A pod over its own limits gets no mark; that is its own fault, and once is enough. Before Kubernetes 1.26 no pod got one.
+    let of_node = disruption.is_some()
+        || pod
+            .status
+            .message
+            .starts_with("The node was low on resource");
+    let whose = if of_node { " under node pressure" } else { "" };
+    let message = Line(text::or(&pod.status.message, "no message"));
+    push_event(&EVICTED, at, evaluation, pod, |finding| {
+        finding.summary = format!("evicted{whose}: {message}");
+        if !of_node {
+            finding.quorum = 1;
+        }
+    });
+}
+
+pub(super) fn rejected(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    if !is_refusal(&pod.status.reason) || container::all(pod).any(|view| has_run(&view)) {
+        return;
+    }
+    let Some(at) = pod.status.start_time.or(pod.metadata.creation_timestamp) else {
+        return;
+    };
+    push_event(&REJECTED, at, evaluation, pod, |finding| {
+        finding.summary = format!("refused by the kubelet of node {}", pod.spec.node_name);
+        if !pod.status.message.is_empty() {
+            push(
+                &mut finding.summary,
+                format_args!(": {}", Line(&pod.status.message)),
+            );
+        }
+    });
+}
+
+/// Whether a pod that failed with this reason, before any container ran, was refused by its kubelet: `OutOfcpu`, `NodeAffinity`,
+/// `UnexpectedAdmissionError`, ... The list is open: device plugins and runtimes have reasons of their own.
+fn is_refusal(reason: &str) -> bool {
+    !matches!(
+        reason,
+        // Ended in error, of itself.
+        ""
+        // Told by other rules, or by design: room for a more important pod, a node that shuts down (by all its names so far).
+        | "Evicted" | "Preempting" | "Terminated" | "NodeShutdown" | "Shutdown"
+        // `activeDeadlineSeconds` passed.
+        | "DeadlineExceeded"
+    )
+}
+
+fn has_run(view: &container::View<'_>) -> bool {
+    let state = &view.status.state;
+    state.running.is_some() || state.terminated.is_some() || view.last().is_some()
+}
+
+/// Adds a finding that counts in the window after `at`, also when its pod is gone by then; nothing if the window is over.
+fn push_event(
+    rule: &'static Rule,
+    at: Timestamp,
+    evaluation: &mut Evaluation<'_>,
+    pod: &Pod,
+    complete: impl FnOnce(&mut Finding),
+) {
+    // A clock that is ahead must not make it last.
+    let until = after(at.min(evaluation.now), WINDOW);
+    if until <= evaluation.now {
+        return;
+    }
+    let mut finding = Finding::new(rule, &pod.status.reason, Since::At(at), String::new());
+    finding.lasts = Lasts::UntilEvenIfGone(until);
+    complete(&mut finding);
+    evaluation.findings.push(finding);
+}
+
+pub(super) fn stuck_terminating(pod: &Pod, deletion: Timestamp, evaluation: &mut Evaluation<'_>) {
+    // The deletion's time is the end of the grace period. It may be ahead, so `for` starts when the deletion was asked for, and is longer by
+    // the grace period.
+    let asked = pod.metadata.deletion_grace_period_seconds;
+    let grace = match asked.and_then(|seconds| u64::try_from(seconds).ok()) {
+        Some(seconds) => Duration::from_secs(seconds),
+        None if deletion > evaluation.now => {
+            let created = pod.metadata.creation_timestamp;
+            between(created.unwrap_or(evaluation.now), deletion)
+        }
+        None => Duration::ZERO,
+    };
+
+    let mut summary = String::from("still terminating");
+    if !pod.spec.node_name.is_empty() {
+        push(
+            &mut summary,
+            format_args!(" on node {}", pod.spec.node_name),
+        );
+    }
+    if pod.metadata.finalizers.is_empty() {
+        summary.push_str(": the kubelet has not finished with it");
+    }
+    for (position, finalizer) in pod.metadata.finalizers.iter().take(LISTED).enumerate() {
+        let separator = if position == 0 { ": finalizers " } else { ", " };
+        push(&mut summary, format_args!("{separator}{}", Line(finalizer)));
+    }
+    if pod.metadata.finalizers.len() > LISTED {
+        summary.push_str(", ...");
+    }
+    let since = Since::At(before(deletion, grace));
+    let mut finding = Finding::new(&STUCK_TERMINATING, "Terminating", since, summary);
+    finding.r#for = STUCK_TERMINATING.r#for.saturating_add(grace);
+    evaluation.findings.push(finding);
+}

@@ -1,0 +1,168 @@
+//! The rules on Pods. Here: which of them look at a pod at all; the rules themselves are in one file a subject.
+//!
+//! Nothing is allocated before a condition holds: a finding, its texts included, is built last.
+
+mod container;
+mod ending;
+mod readiness;
+mod restarts;
+mod scheduling;
+mod text;
+mod waiting;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Evaluation, Rule, Since};
+use crate::cluster::{Condition, Kind, KindId, Meta, Pod, Subject, WorkloadType};
+
+/// Every rule on Pods.
+pub const RULES: &[&Rule] = &[
+    &restarts::CRASH_LOOPING,
+    &restarts::RESTARTING,
+    &restarts::OOM_KILLED,
+    &waiting::IMAGE_PULL_FAILING,
+    &waiting::CONFIG_ERROR,
+    &scheduling::PENDING,
+    &waiting::CONTAINER_WAITING,
+    &readiness::INIT_STUCK,
+    &readiness::NOT_READY,
+    &ending::EVICTED,
+    &ending::REJECTED,
+    &ending::STUCK_TERMINATING,
+];
+
+/// The window in which events count: restarts, OOM kills, evictions, rejections.
+const WINDOW: Duration = minutes(60);
+
+/// How many names a summary lists.
+const LISTED: usize = 5;
+
+impl Kind for Pod {
+    const ID: KindId = KindId::Pod;
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Pod";
+    const PLURAL: &'static str = "pods";
+
+    fn meta(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.metadata
+    }
+
+    fn subject(&self) -> (Subject, WorkloadType) {
+        Subject::of(Self::KIND, &self.metadata)
+    }
+
+    fn node(&self) -> &str {
+        &self.spec.node_name
+    }
+
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        evaluate(self, evaluation);
+    }
+
+    fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
+        if rule.name == restarts::CRASH_LOOPING.name {
+            restarts::well_since(self, part?)
+        } else {
+            None
+        }
+    }
+}
+
+fn evaluate(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    evaluation.memo.forget(before(evaluation.now, WINDOW));
+    // A placeholder: an autoscaler's users run it to be preempted.
+    if pod.spec.priority.is_some_and(|priority| priority < 0) {
+        return;
+    }
+    // Rollouts, scale-downs and drains end here: what a pod does while it is being stopped is no fault.
+    if let Some(deletion) = pod.metadata.deletion_timestamp {
+        ending::stuck_terminating(pod, deletion, evaluation);
+        return;
+    }
+    // A status of False is a stale mark that was taken back.
+    let disrupted = condition(pod, "DisruptionTarget").is_some_and(is_true);
+    match &*pod.status.phase {
+        "Succeeded" => {}
+        "Failed" => {
+            ending::evicted(pod, evaluation);
+            if !disrupted {
+                ending::rejected(pod, evaluation);
+                restarts::oom_killed(pod, evaluation);
+            }
+        }
+        _ if disrupted => {}
+        _ => {
+            scheduling::pending(pod, evaluation);
+            restarts::crash_looping(pod, evaluation);
+            restarts::restarting(pod, evaluation);
+            restarts::oom_killed(pod, evaluation);
+            waiting::image_pull_failing(pod, evaluation);
+            waiting::config_error(pod, evaluation);
+            waiting::container_waiting(pod, evaluation);
+            readiness::init_stuck(pod, evaluation);
+            readiness::not_ready(pod, evaluation);
+        }
+    }
+}
+
+// === what several rules ask of a pod ===
+
+fn condition<'a>(pod: &'a Pod, r#type: &str) -> Option<&'a Condition> {
+    pod.status
+        .conditions
+        .iter()
+        .find(|condition| &*condition.r#type == r#type)
+}
+
+fn is_true(condition: &Condition) -> bool {
+    &*condition.status == "True"
+}
+
+/// When the condition became True; nothing if it is not.
+fn true_since(pod: &Pod, r#type: &str) -> Option<Timestamp> {
+    condition(pod, r#type)
+        .filter(|condition| is_true(condition))
+        .and_then(|condition| condition.last_transition_time)
+}
+
+/// Whether a Job runs it. Its retries are the Job's business; they end in `KubeJobFailed`.
+fn of_job(pod: &Pod) -> bool {
+    pod.metadata
+        .owner
+        .as_ref()
+        .is_some_and(|owner| &*owner.kind == "Job" && owner.api_version.starts_with("batch/"))
+}
+
+// === times ===
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}
+
+fn before(time: Timestamp, duration: Duration) -> Timestamp {
+    time.saturating_sub(duration).unwrap_or(Timestamp::MIN)
+}
+
+/// How long it is from one time to the other; zero if they are the other way round.
+fn between(from: Timestamp, to: Timestamp) -> Duration {
+    to.duration_since(from).try_into().unwrap_or_default()
+}
+
+/// From this time if the API told one, else from when it was first seen.
+fn since(time: Option<Timestamp>) -> Since {
+    time.map_or(Since::FirstSeen, Since::At)
+}
+
+#[cfg(test)]
+mod tests;

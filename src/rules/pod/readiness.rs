@@ -1,0 +1,160 @@
+//! Pods that run, and are not ready.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    LISTED, condition,
+    container::{self, Role, View},
+    minutes, of_job, since,
+    text::{self, Line, push},
+};
+use crate::{
+    alert::Severity,
+    cluster::{KindId, Pod, Probe},
+    rules::{Evaluation, Finding, Rule},
+};
+
+/// An init container does not end.
+pub(super) static INIT_STUCK: Rule = Rule {
+    name: "KubePodInitStuck",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: minutes(15),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "An init container runs and does not end, so the main containers never start.",
+};
+
+/// A pod runs and is not ready.
+pub(super) static NOT_READY: Rule = Rule {
+    name: "KubePodNotReady",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: minutes(5),
+    hold: minutes(2),
+    quorum: 1,
+    description: "A pod runs and is not ready for longer than its probes allow for.",
+};
+
+pub(super) fn init_stuck(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    let Some(initialized) =
+        condition(pod, "Initialized").filter(|initialized| &*initialized.status == "False")
+    else {
+        return;
+    };
+    for view in container::init(pod).filter(|view| view.role == Role::Init) {
+        let Some(running) = &view.status.state.running else {
+            continue;
+        };
+        let summary = format!(
+            "init container {} still runs, and the main containers wait for it",
+            view.name()
+        );
+        let reason = text::or(&initialized.reason, "ContainersNotInitialized");
+        evaluation.findings.push(
+            Finding::new(&INIT_STUCK, reason, since(running.started_at), summary)
+                .about("container", view.name()),
+        );
+    }
+}
+
+pub(super) fn not_ready(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    if &*pod.status.phase != "Running" {
+        return;
+    }
+    let Some(ready) = condition(pod, "Ready").filter(|ready| &*ready.status == "False") else {
+        return;
+    };
+    let by_containers = &*ready.reason == "ContainersNotReady";
+    if matches!(&*ready.reason, "PodCompleted" | "PodFailed")
+        || of_job(pod)
+        // All that is left unready has done its work.
+        || (by_containers && unready(pod).next().is_none())
+    {
+        return;
+    }
+    let allowance = unready(pod)
+        .map(|view| startup_allowance(&view, ready.last_transition_time))
+        .max()
+        .unwrap_or_default();
+    let mut summary = String::from("not ready");
+    if by_containers {
+        for (position, view) in unready(pod).take(LISTED).enumerate() {
+            let separator = if position == 0 { ": " } else { ", " };
+            push(
+                &mut summary,
+                format_args!("{separator}{} {} ", view.role.as_str(), view.name()),
+            );
+            push(&mut summary, format_args!("({})", Line(state(&view))));
+        }
+        if unready(pod).count() > LISTED {
+            summary.push_str(", ...");
+        }
+    } else {
+        push(
+            &mut summary,
+            format_args!(": {}", Line(text::or(&ready.message, &ready.reason))),
+        );
+    }
+    evaluation.findings.push(Finding {
+        r#for: NOT_READY.r#for.saturating_add(allowance),
+        ..Finding::new(
+            &NOT_READY,
+            text::or(&ready.reason, "ContainersNotReady"),
+            since(ready.last_transition_time),
+            summary,
+        )
+    });
+}
+
+/// The containers that should be ready, and are not.
+fn unready(pod: &Pod) -> impl Iterator<Item = View<'_>> {
+    container::all(pod)
+        .filter(|view| view.role != Role::Init && !view.status.ready && !view.is_done())
+}
+
+/// Why the container is not ready, in a word or two.
+fn state<'a>(view: &View<'a>) -> &'a str {
+    let state = &view.status.state;
+    match (view.waits_for(), &state.terminated) {
+        (Some(reason), _) => text::or(reason, "waiting"),
+        (None, Some(end)) => text::or(&end.reason, "terminated"),
+        (None, None) if view.status.started == Some(false) => "starting up",
+        (None, None) => "readiness probe fails",
+    }
+}
+
+/// How much time its probes give the container to become ready. The startup probe's time counts until the container was ready once in this
+/// run, not only until the probe passes: readiness takes a moment more, and must not page in it.
+fn startup_allowance(view: &View<'_>, unready_since: Option<Timestamp>) -> Duration {
+    let Some(spec) = view.spec else {
+        return Duration::ZERO;
+    };
+    let starting = view.status.started != Some(true)
+        || match (view.started_at(), unready_since) {
+            (Some(started), Some(unready)) => unready <= started,
+            _ => false,
+        };
+    match (&spec.startup_probe, &spec.readiness_probe) {
+        (Some(probe), _) if starting => {
+            let tries = seconds(probe.failure_threshold, 3) * seconds(probe.period_seconds, 10);
+            Duration::from_secs(initial_delay(probe) + tries)
+        }
+        (_, Some(probe)) => Duration::from_secs(initial_delay(probe)),
+        _ => Duration::ZERO,
+    }
+}
+
+fn initial_delay(probe: &Probe) -> u64 {
+    seconds(probe.initial_delay_seconds, 0)
+}
+
+/// A number of a probe, or Kubernetes' default for it. At most 2^31: no product of two overflows.
+fn seconds(value: Option<i32>, default: u64) -> u64 {
+    value
+        .filter(|value| *value > 0)
+        .and_then(|value| u64::try_from(value).ok())
+        .unwrap_or(default)
+}

@@ -1,0 +1,252 @@
+//! Containers that end and come back: crash loops, steady restarts, OOM kills.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    WINDOW, after, before, between,
+    container::{self, View},
+    minutes, of_job,
+    text::{self, Count, End, push},
+};
+use crate::{
+    alert::Severity,
+    cluster::{KindId, Pod, Terminated},
+    rules::{Evaluation, Finding, Lasts, Rule, Since},
+};
+
+/// A container is in back-off after it ended again and again.
+pub(super) static CRASH_LOOPING: Rule = Rule {
+    name: "KubePodCrashLooping",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: minutes(3),
+    // The kubelet forgets the back-off of a container that ran for twice the longest one, 10 minutes (client-go's `flowcontrol.Backoff`). With
+    // less, a container that dies after 6 minutes would resolve and fire for ever.
+    hold: minutes(10),
+    quorum: 1,
+    description: "A container ends again and again, and waits in back-off between its runs.",
+};
+
+/// Restarts so far apart that no back-off shows them.
+pub(super) static RESTARTING: Rule = Rule {
+    name: "KubePodRestarting",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A container restarted at least 3 times within an hour, without a crash loop.",
+};
+
+/// A container was killed for its memory.
+pub(super) static OOM_KILLED: Rule = Rule {
+    name: "KubePodOOMKilled",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A container was killed within the last hour because it used more memory than it may.",
+};
+
+/// How many restarts within [`WINDOW`] are too many.
+const RESTARTS: usize = 3;
+/// [`RESTARTS`] as the memo counts.
+const RISE: i64 = 3;
+/// Without a memory of earlier restarts, a pod shows by this many restarts in all that they are its habit, ...
+const HABIT_RESTARTS: i32 = 6;
+/// ... if they are this close together on average, and so were the last one and the one before, and the last one and now.
+const HABIT_INTERVAL: Duration = minutes(20);
+/// The kubelet's first back-off; it doubles up to 300 s (`MaxContainerBackOff` in `pkg/kubelet/kubelet.go`).
+const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
+
+/// The reason of a container that the kubelet lost sight of (a node that rebooted). Its exit code 137 is made up.
+const LOST_SIGHT: &str = "ContainerStatusUnknown";
+
+/// Whether the container waits because its runs fail, so that `KubePodCrashLooping` is the alert for it.
+pub(super) fn is_crash_looping(view: &View<'_>) -> bool {
+    match view.waits_for() {
+        Some("CrashLoopBackOff") => true,
+        // These alternate with the back-off once there was a run.
+        Some("RunContainerError" | "PostStartHookError") => view.last().is_some(),
+        _ => false,
+    }
+}
+
+pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    if of_job(pod) {
+        return;
+    }
+    for view in container::all(pod).filter(is_crash_looping) {
+        let last = view.last();
+        let back_off = text::back_off(view.waiting_message());
+        // A back-off of b comes after others of at least 10 s + 20 s + ... = b - 10 s.
+        let since = match (last.and_then(|last| last.finished_at), back_off) {
+            (Some(finished), Some((_, back_off))) => {
+                Since::FirstSeenOr(before(finished, back_off.saturating_sub(FIRST_BACK_OFF)))
+            }
+            _ => Since::FirstSeen,
+        };
+        let mut summary = format!("{} {} crash loops", view.role.as_str(), view.name());
+        if let Some(last) = last {
+            push(&mut summary, format_args!(": last {}", End(last)));
+        }
+        let restarts = Count(view.status.restart_count, "restart");
+        push(&mut summary, format_args!(", {restarts}"));
+        if let Some((written, _)) = back_off {
+            push(&mut summary, format_args!(", back-off {written}"));
+        }
+        // The reason stays the same while the state alternates: a change of it would be a message each time.
+        let mut finding = Finding::new(&CRASH_LOOPING, "CrashLoopBackOff", since, summary)
+            .about("container", view.name());
+        if pod.metadata.mirror {
+            // Static pods are the control plane, or what a node cannot do without.
+            finding.severity = Severity::Critical;
+        }
+        evaluation.findings.push(finding);
+    }
+}
+
+/// Since when a container that crash looped has been running, or has been done.
+pub(super) fn well_since(pod: &Pod, container: &str) -> Option<Timestamp> {
+    let view = container::all(pod).find(|view| view.name() == container)?;
+    let state = &view.status.state;
+    match (&state.running, &state.terminated) {
+        (Some(running), _) => running.started_at,
+        (None, Some(end)) if view.is_done() => end.finished_at,
+        _ => None,
+    }
+}
+
+pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    if of_job(pod) {
+        return;
+    }
+    for view in container::all(pod) {
+        // While it waits, the last end belongs to a restart that is still to come (and a crash loop says it itself).
+        if view.status.restart_count <= 0 || view.waits_for().is_some() {
+            continue;
+        }
+        let Some((last, finished)) = view.last().and_then(|last| Some((last, last.finished_at?)))
+        else {
+            continue;
+        };
+        if &*last.reason == LOST_SIGHT || !is_recent(finished, evaluation.now) {
+            continue;
+        }
+        let count = i64::from(view.status.restart_count);
+        evaluation.memo.mark(view.name(), finished, count);
+        evaluation.memo.keep_newest(view.name(), RESTARTS);
+        if view.is_done() || came_from_back_off(&view, last, finished) {
+            continue;
+        }
+        // The restart that makes it three. It counts by the number, so that restarts nobody saw count as well.
+        let third = evaluation
+            .memo
+            .marks(view.name())
+            .rfind(|&(_, value)| value <= count - (RISE - 1))
+            .map(|(at, _)| after(at, WINDOW));
+        // Only without a memory of an earlier restart: what was counted is better known than what is guessed.
+        let unknown = evaluation.memo.marks(view.name()).count() == 1;
+        let until = third.or_else(|| {
+            unknown
+                .then(|| habit(pod, &view, last, finished, evaluation.now))
+                .flatten()
+        });
+        let Some(until) = until else {
+            continue;
+        };
+        let summary = format!(
+            "{} {} keeps restarting: at least {RESTARTS} times within an hour, {} in all, last {}",
+            view.role.as_str(),
+            view.name(),
+            view.status.restart_count,
+            End(last),
+        );
+        let mut finding = Finding::new(
+            &RESTARTING,
+            text::or(&last.reason, "Restarting"),
+            Since::FirstSeen,
+            summary,
+        )
+        .about("container", view.name());
+        finding.lasts = Lasts::Until(until);
+        evaluation.findings.push(finding);
+    }
+}
+
+/// Whether the container waited in back-off before its current run: then it is in a crash loop until it has run for 10 minutes, also
+/// while it runs.
+fn came_from_back_off(view: &View<'_>, last: &Terminated, finished: Timestamp) -> bool {
+    let waited = view
+        .started_at()
+        .is_some_and(|started| between(finished, started) >= FIRST_BACK_OFF);
+    // After a longer run there is no back-off: a pull took that long.
+    let short = last
+        .started_at
+        .is_none_or(|started| between(started, finished) < CRASH_LOOPING.hold);
+    waited && short
+}
+
+/// What a container that nobody watched so far tells by itself: until when it counts as one that keeps restarting.
+fn habit(
+    pod: &Pod,
+    view: &View<'_>,
+    last: &Terminated,
+    finished: Timestamp,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let count = u32::try_from(view.status.restart_count).ok()?;
+    let age = between(pod.metadata.creation_timestamp?, now);
+    let last_but_one = last.started_at.unwrap_or(finished);
+    if view.status.restart_count < HABIT_RESTARTS
+        || age / count > HABIT_INTERVAL
+        || between(last_but_one, finished) > HABIT_INTERVAL
+        || between(finished, now) > HABIT_INTERVAL
+    {
+        return None;
+    }
+    // The last restart but one came right before the last run; the one before it, an interval earlier at most. The three are within the
+    // window until that one leaves it.
+    let until = after(last_but_one, WINDOW.saturating_sub(HABIT_INTERVAL));
+    (until > now).then_some(until)
+}
+
+pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    for view in container::all(pod) {
+        let current = view.status.state.terminated.as_ref();
+        let Some((end, finished)) = [current, view.last()]
+            .into_iter()
+            .flatten()
+            // Exit code 137 without the reason is a kill, but not for memory.
+            .filter(|end| &*end.reason == "OOMKilled")
+            .filter_map(|end| Some((end, end.finished_at?)))
+            .max_by_key(|&(_, finished)| finished)
+        else {
+            continue;
+        };
+        // A clock that is ahead must not make it last.
+        let until = after(finished.min(evaluation.now), WINDOW);
+        if until <= evaluation.now {
+            continue;
+        }
+        let summary = format!(
+            "{} {} was killed for its memory: {}, {}",
+            view.role.as_str(),
+            view.name(),
+            End(end),
+            Count(view.status.restart_count, "restart"),
+        );
+        let mut finding = Finding::new(&OOM_KILLED, "OOMKilled", Since::At(finished), summary)
+            .about("container", view.name());
+        finding.lasts = Lasts::Until(until);
+        evaluation.findings.push(finding);
+    }
+}
+
+/// Whether it happened within [`WINDOW`], or about now on a clock that is ahead.
+fn is_recent(time: Timestamp, now: Timestamp) -> bool {
+    time > before(now, WINDOW) && time < after(now, WINDOW)
+}
