@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    alert::{Alert, Engine, Notice, Severity, State},
+    alert::{Engine, Notice, Severity, State},
     cluster::{Clock, Event, Failure, KindId, Object},
     http::{Gauges, Health, Metrics, WatchEvent},
     notify,
@@ -231,14 +231,4 @@ impl Counts {
         }
         gauges.subjects(self.owned, self.foreign);
     }
-}
-
-/// The alerts of objects that are read once: what would page at `now`, and what is pending.
-pub fn scan(cluster: &str, objects: impl IntoIterator<Item = Object>, now: jiff::Timestamp) -> Vec<Alert> {
-    let mut engine = Engine::new(cluster);
-    for object in objects {
-        engine.observe(&object, now);
-    }
-    engine.advance(now);
-    engine.alerts(now)
 }

@@ -7,6 +7,7 @@
 pub mod alert;
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod http;
 pub mod notify;
 pub mod rules;

@@ -78,6 +78,16 @@ impl Engine {
         }
     }
 
+    /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
+    pub fn scan(cluster: &str, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
+        let mut engine = Self::new(cluster);
+        for object in objects {
+            engine.observe(&object, now);
+        }
+        engine.advance(now);
+        engine.alerts(now)
+    }
+
     // === what is seen ===
 
     /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.

@@ -86,6 +86,11 @@ impl Health {
         kind.failure = None;
     }
 
+    /// Says that the watch of a kind is back. If its first list is still to come, it is.
+    pub fn restored(&self, kind: KindId) {
+        self.state().kinds.entry(kind).or_default().failure = None;
+    }
+
     /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`].
     pub fn failing(&self, kind: KindId, reason: &str) {
         self.fail(kind, reason, false);
