@@ -2,12 +2,14 @@
 
 use std::{io, time::Duration};
 
+use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{Body, ClientBuilder},
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use tower::util::MapRequestLayer;
 
 use super::{Tap, failure::causes};
 
@@ -105,7 +107,31 @@ pub fn client(config: &Config, tap: &Tap) -> Result<Client, ConnectError> {
             error => causes(&error),
         },
     })?;
-    Ok(builder.with_layer(tap).build())
+    let recent = MapRequestLayer::new(most_recent::<Body>);
+    Ok(builder.with_layer(&recent).with_layer(tap).build())
+}
+
+/// Makes a streaming list a consistent read. kube asks for it at version 0, which means *any*: an API server that lags behind could answer with
+/// a past in which what was just created does not exist yet, and so resolve what still stands. No version means *the most recent*, as client-go asks.
+fn most_recent<B>(mut request: Request<B>) -> Request<B> {
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    if !query
+        .split('&')
+        .any(|pair| pair == "sendInitialEvents=true")
+    {
+        return request;
+    }
+    let rest: Vec<&str> = query
+        .split('&')
+        .filter(|pair| *pair != "resourceVersion=0")
+        .collect();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{}?{}", uri.path(), rest.join("&")).parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
 }
 
 async fn from_kubeconfig(
@@ -170,7 +196,7 @@ fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
 /// Whether an API server is reached without the proxy that `HTTPS_PROXY` names. kube asks `NO_PROXY` about the proxy's own address, so it is done here.
 /// As with kubectl (Go's `httpproxy`), the variable is about `https://` only, and this machine itself is always reached directly: local clusters
 /// listen there.
-fn goes_direct(server: &http::Uri, no_proxy: Option<&str>) -> bool {
+fn goes_direct(server: &Uri, no_proxy: Option<&str>) -> bool {
     let host = server.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     server.scheme_str() != Some("https")
@@ -239,7 +265,7 @@ mod tests {
     };
 
     use axum::{Router, extract::Request, http::StatusCode};
-    use kube::Api;
+    use kube::{Api, api::WatchParams};
     use tokio::{net::TcpListener, sync::mpsc};
 
     use super::*;
@@ -299,6 +325,29 @@ mod tests {
         let config = Config::new(format!("http://{server}").parse().unwrap());
         pods(&config).get("web").await.unwrap_err();
         assert_eq!(requests.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_streaming_list_is_a_consistent_read() {
+        install_crypto_provider();
+        let (seen, mut requests) = mpsc::unbounded_channel();
+        let server = serve(move |request| {
+            seen.send(request.uri().to_string()).unwrap();
+            StatusCode::FORBIDDEN
+        })
+        .await;
+        let config = Config::new(format!("http://{server}").parse().unwrap());
+        let params = WatchParams::default();
+        for (params, version, expected) in [
+            (params.clone().initial_events(), "0", false),
+            (params.clone().initial_events(), "7", true),
+            (params, "0", true),
+        ] {
+            _ = pods(&config).watch(&params, version).await;
+            let uri = requests.recv().await.unwrap();
+            assert!(uri.contains("/api/v1/pods?"), "{uri}");
+            assert_eq!(uri.contains("resourceVersion="), expected, "{uri}");
+        }
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! A kind's objects, watched for as long as anybody looks.
 //!
 //! kube-runtime's watcher lists, watches and resumes. What it does not do is done here: fall back to paged lists, pause after failures, notice
-//! silence, and begin anew where it would repeat the same request for ever. Lists always ask for the most recent state: kube's `any_semantic`
-//! has no effect on paged lists, and a stale list could resolve what still stands.
+//! silence, and begin anew where it would repeat the same request for ever. Lists always ask for the most recent state, for a stale one could
+//! resolve what still stands: kube's `any_semantic` is not used (on paged lists it has no effect anyway), and the client sees to streaming ones.
 
 use std::time::Duration;
 
