@@ -463,11 +463,14 @@ mod tests {
         assert_eq!(tap.up_since(), None, "a list that was read is over");
         assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:00:00.5Z");
 
-        let _watch = api(&tap, event(5))
-            .watch(&WatchParams::default(), "0")
-            .await
-            .unwrap();
+        let params = WatchParams::default();
+        let first = api(&tap, event(5)).watch(&params, "0").await.unwrap();
         assert_eq!(tap.watches(), 1);
         assert_eq!(tap.up_since(), Some(Instant::now()));
+        let second = api(&tap, event(5)).watch(&params, "0").await.unwrap();
+        drop(first);
+        assert!(tap.up_since().is_some(), "the second goes on");
+        drop(second);
+        assert_eq!(tap.up_since(), None);
     }
 }

@@ -158,7 +158,6 @@ enum Phase {
     Starting,
     Listing {
         since: Instant,
-        latest: Instant,
         /// Whether something of it could not be read, so that it is not complete.
         flawed: bool,
     },
@@ -208,25 +207,19 @@ where
     }
 
     fn on_event(&mut self, event: watcher::Event<Wire<K>>) -> Option<Event> {
-        let now = Instant::now();
         match event {
             watcher::Event::Init => {
-                if let Phase::Listing { since, latest, .. } = self.phase {
+                if let Phase::Listing { since, .. } = self.phase {
                     // kube has begun anew without a word, and would for ever.
-                    let silent = latest.elapsed() >= STREAMING_LIST;
-                    return self.fail(broken_list(K::KIND, since, silent));
+                    return self.fail(broken_list(K::KIND, since));
                 }
                 self.phase = Phase::Listing {
-                    since: now,
-                    latest: now,
+                    since: Instant::now(),
                     flawed: false,
                 };
                 Some(Event::ListStarted)
             }
             watcher::Event::InitApply(wire) => {
-                if let Phase::Listing { latest, .. } = &mut self.phase {
-                    *latest = now;
-                }
                 Some(Event::Listed(wire.object.into(), wire.malformed))
             }
             watcher::Event::InitDone => {
@@ -299,7 +292,7 @@ where
             Phase::Listing { since, .. }
                 if self.lists == Lists::Streaming && now >= since + STREAMING_LIST =>
             {
-                self.fail(broken_list(K::KIND, since, false))
+                self.fail(broken_list(K::KIND, since))
             }
             _ => None,
         }
@@ -457,17 +450,10 @@ fn may_resume(reason: FailureReason, count: u32) -> bool {
     }
 }
 
-fn broken_list(kind: &str, since: Instant, silent: bool) -> Failure {
+fn broken_list(kind: &str, since: Instant) -> Failure {
     let seconds = since.elapsed().as_secs();
-    let reason = if silent {
-        FailureReason::Silent
-    } else {
-        FailureReason::Incomplete
-    };
-    Failure::new(
-        reason,
-        format!(
-            "the list of {kind} was not complete when it ended or was given up, after {seconds} s"
-        ),
-    )
+    let message = format!(
+        "the list of {kind} was not complete after {seconds} s, when it ended or was given up"
+    );
+    Failure::new(FailureReason::Incomplete, message)
 }

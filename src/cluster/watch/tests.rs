@@ -492,12 +492,19 @@ async fn a_quiet_cluster_is_not_silent() {
 async fn a_list_that_breaks_off_is_not_done_and_does_not_spin() {
     let mut scene = scene();
     let started = Instant::now();
-    for _ in 0..2 {
+    for lasted in [0, 10] {
         let serving = scene.request().await.serve();
         serving.event("ADDED", "a", 1);
         scene.expect(&["list", "listed a"]).await;
+        tokio::time::advance(seconds(lasted)).await;
         serving.cut();
+        if lasted > 0 {
+            // kube asks for the next one at once.
+            scene.request().await.serve().event("ADDED", "a", 1);
+        }
+        let ended = Instant::now();
         scene.expect(&["failed incomplete"]).await;
+        assert!(ended.elapsed() < seconds(1));
     }
     let asked = scene.request().await;
     assert!(started.elapsed() >= seconds(2));
@@ -556,7 +563,9 @@ async fn an_answer_that_does_not_last_restores_nothing() {
     let serving = scene.request().await.serve();
     assert!(scene.quiet(seconds(4)).await);
     drop(serving);
-    scene.request().await.respond.send_error("refused");
+    let asked = scene.request().await;
+    assert!(scene.quiet(seconds(20)).await);
+    asked.respond.send_error("refused");
     scene.expect(&["failed connection"]).await;
 }
 
