@@ -31,7 +31,7 @@ impl Backoff {
         }
         self.failures = (self.failures + 1).min(8);
         let ceiling = (MIN * (1 << self.failures)).min(MAX);
-        let wait = MIN + (ceiling - MIN).mul_f64(random.clamp(0.0, 1.0));
+        let wait = MIN + ceiling.saturating_sub(MIN).mul_f64(random.clamp(0.0, 1.0));
         self.last = Some(now + wait);
         wait
     }

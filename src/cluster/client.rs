@@ -2,12 +2,14 @@
 
 use std::{io, time::Duration};
 
+use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{Body, ClientBuilder},
     config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
+use tower::util::MapRequestLayer;
 
 use super::{Tap, failure::causes};
 
@@ -105,7 +107,31 @@ pub fn client(config: &Config, tap: &Tap) -> Result<Client, ConnectError> {
             error => causes(&error),
         },
     })?;
-    Ok(builder.with_layer(tap).build())
+    let recent = MapRequestLayer::new(most_recent::<Body>);
+    Ok(builder.with_layer(&recent).with_layer(tap).build())
+}
+
+/// Makes a streaming list a consistent read. kube asks for it at version 0, which means *any*: an API server that lags behind could answer with
+/// a past in which what was just created does not exist yet, and so resolve what still stands. No version means *the most recent*, as client-go asks.
+fn most_recent<B>(mut request: Request<B>) -> Request<B> {
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    if !query
+        .split('&')
+        .any(|pair| pair == "sendInitialEvents=true")
+    {
+        return request;
+    }
+    let rest: Vec<&str> = query
+        .split('&')
+        .filter(|pair| *pair != "resourceVersion=0")
+        .collect();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{}?{}", uri.path(), rest.join("&")).parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
 }
 
 async fn from_kubeconfig(
@@ -115,7 +141,7 @@ async fn from_kubeconfig(
     let context = options
         .context
         .clone()
-        .or(kubeconfig.current_context.clone());
+        .or_else(|| kubeconfig.current_context.clone());
     let own_proxy = names_proxy(&kubeconfig, context.as_deref());
     let kube_options = KubeConfigOptions {
         context,
@@ -126,10 +152,8 @@ async fn from_kubeconfig(
         .map_err(|error| ConnectError::Kubeconfig {
             reason: kubeconfig_reason(&error),
         })?;
-    if !own_proxy {
-        config.proxy_url = config
-            .proxy_url
-            .filter(|proxy| !goes_direct(&config.cluster_url, proxy, options.no_proxy.as_deref()));
+    if !own_proxy && goes_direct(&config.cluster_url, options.no_proxy.as_deref()) {
+        config.proxy_url = None;
     }
     Ok(config)
 }
@@ -169,17 +193,19 @@ fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
     })
 }
 
-/// Whether an API server is reached without the proxy that the environment names. kube asks `NO_PROXY` about the proxy's own address, so it is done here. As with
-/// kubectl (Go's `httpproxy`), this machine itself is always reached directly: local clusters listen there.
-fn goes_direct(server: &http::Uri, proxy: &http::Uri, no_proxy: Option<&str>) -> bool {
+/// Whether an API server is reached without the proxy that `HTTPS_PROXY` names. kube asks `NO_PROXY` about the proxy's own address, so it is done here.
+/// As with kubectl (Go's `httpproxy`), the variable is about `https://` only, and this machine itself is always reached directly: local clusters
+/// listen there.
+fn goes_direct(server: &Uri, no_proxy: Option<&str>) -> bool {
     let host = server.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
+    server.scheme_str() != Some("https")
+        || host == "localhost"
         || address
             .parse()
             .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
         || Matcher::builder()
-            .all(proxy.to_string())
+            .all("http://proxy.invalid")
             .no(no_proxy.unwrap_or_default())
             .build()
             .intercept(server)
@@ -224,6 +250,9 @@ fn kubeconfig_reason(error: &KubeconfigError) -> String {
         KubeconfigError::LoadClusterOfContext(cluster) => {
             format!("there is no cluster {cluster:?}, which the context names")
         }
+        KubeconfigError::ParseNoProxy(error) => {
+            format!("{error} in NO_PROXY; it is a list with commas, without empty entries")
+        }
         error => causes(error),
     }
 }
@@ -236,7 +265,7 @@ mod tests {
     };
 
     use axum::{Router, extract::Request, http::StatusCode};
-    use kube::Api;
+    use kube::{Api, api::WatchParams};
     use tokio::{net::TcpListener, sync::mpsc};
 
     use super::*;
@@ -299,6 +328,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_streaming_list_is_a_consistent_read() {
+        install_crypto_provider();
+        let (seen, mut requests) = mpsc::unbounded_channel();
+        let server = serve(move |request| {
+            seen.send(request.uri().to_string()).unwrap();
+            StatusCode::FORBIDDEN
+        })
+        .await;
+        let config = Config::new(format!("http://{server}").parse().unwrap());
+        let params = WatchParams::default();
+        for (params, version, expected) in [
+            (params.clone().initial_events(), "0", false),
+            (params.clone().initial_events(), "7", true),
+            (params, "0", true),
+        ] {
+            _ = pods(&config).watch(&params, version).await;
+            let uri = requests.recv().await.unwrap();
+            assert!(uri.contains("/api/v1/pods?"), "{uri}");
+            assert_eq!(uri.contains("resourceVersion="), expected, "{uri}");
+        }
+    }
+
+    #[tokio::test]
     async fn trap_5_the_proxy_of_a_kubeconfig_is_used() {
         install_crypto_provider();
         let (seen, mut requests) = mpsc::unbounded_channel();
@@ -321,7 +373,6 @@ mod tests {
 
     #[test]
     fn trap_5_no_proxy_is_about_the_api_server() {
-        let proxy = "http://user:hunter2@proxy.corp:3128".parse().unwrap();
         for (server, no_proxy, direct) in [
             ("https://api.example:6443", None, false),
             ("https://api.example:6443", Some("proxy.corp"), false),
@@ -333,10 +384,11 @@ mod tests {
             ("https://127.0.0.1:6443", None, true),
             ("https://[::1]:6443", None, true),
             ("https://localhost:6443", None, true),
+            ("http://api.example:8080", None, true),
         ] {
             let server = server.parse().unwrap();
             assert_eq!(
-                goes_direct(&server, &proxy, no_proxy),
+                goes_direct(&server, no_proxy),
                 direct,
                 "{server} {no_proxy:?}"
             );

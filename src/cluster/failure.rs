@@ -76,7 +76,7 @@ impl fmt::Display for FailureReason {
 
 impl FailureReason {
     /// Whether only a person can help, so that trying again soon is of no use.
-    pub(super) const fn is_permanent(self) -> bool {
+    pub const fn is_permanent(self) -> bool {
         matches!(self, Self::Forbidden | Self::NotServed)
     }
 }

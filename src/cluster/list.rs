@@ -88,3 +88,82 @@ where
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use bytes::Bytes;
+    use futures::StreamExt as _;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kube::client::Body;
+    use tokio::time::Instant;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::cluster::Pod;
+
+    /// Lists pods from a server that gives these answers, the last one never; what came of it, and what was asked.
+    async fn listed(answers: &[(u16, &str)]) -> (Vec<Result<String, Failure>>, Vec<String>) {
+        let mut answers: VecDeque<(u16, String)> = answers
+            .iter()
+            .map(|&(status, body)| (status, body.to_owned()))
+            .collect();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let uris = asked.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            uris.lock().unwrap().push(request.uri().to_string());
+            let answer = answers.pop_front();
+            async move {
+                match answer {
+                    Some((status, body)) => Response::builder()
+                        .status(status)
+                        .body(Full::new(Bytes::from(body))),
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        let client = Client::new(service, "default");
+        let items = list::<Pod>(client, &WatchOptions::default())
+            .map(|item| item.map(|(object, _)| object.meta().name.to_string()))
+            .collect()
+            .await;
+        let asked = asked.lock().unwrap().clone();
+        (items, asked)
+    }
+
+    const FIRST: &str = r#"{"metadata":{"continue":"more"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
+    const LAST: &str = r#"{"metadata":{"continue":""},"items":[{"metadata":{"name":"c"}}]}"#;
+
+    #[tokio::test(start_paused = true)]
+    async fn every_page_is_read() {
+        let (items, asked) = listed(&[(200, FIRST), (200, LAST)]).await;
+        assert_eq!(items, ["a", "b", "c"].map(|name| Ok(name.to_owned())));
+        assert_eq!(
+            asked,
+            [
+                "/api/v1/pods?&limit=500",
+                "/api/v1/pods?&limit=500&continue=more"
+            ]
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_ends_it_after_what_was_read() {
+        let (items, _) = listed(&[(200, FIRST), (403, "no")]).await;
+        assert_eq!(items.len(), 3);
+        assert_eq!(
+            items[2].as_ref().unwrap_err().reason,
+            FailureReason::Forbidden
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_given_up() {
+        let started = Instant::now();
+        let (items, _) = listed(&[(200, FIRST)]).await;
+        assert_eq!(items[2].as_ref().unwrap_err().reason, FailureReason::Silent);
+        assert_eq!(started.elapsed(), PAGE_TIMEOUT);
+    }
+}

@@ -264,7 +264,7 @@ impl<B> TappedBody<B> {
         if !self.watch {
             return check(kind, "an answer about objects", self.size, body);
         }
-        // Lines within the piece are no larger than it, and it is in memory already.
+        // The line that goes on, and the one that begins; those in between are no larger than the piece, and it is in memory already.
         let newline = |&byte: &u8| byte == b'\n';
         let first = data.iter().position(newline).unwrap_or(data.len());
         check(kind, "an event", self.line + first as u64, line)?;
@@ -272,7 +272,7 @@ impl<B> TappedBody<B> {
             Some(last) => size - last as u64 - 1,
             None => self.line + size,
         };
-        Ok(())
+        check(kind, "an event", self.line, line)
     }
 
     /// The end that kube may see. It takes a cut watch for one that has ended, too.
@@ -341,7 +341,10 @@ impl<B> Drop for TappedBody<B> {
 mod tests {
     use futures::{StreamExt as _, TryStreamExt as _};
     use http_body_util::Full;
-    use kube::{Api, Client, api::WatchParams};
+    use kube::{
+        Api, Client,
+        api::{ListParams, WatchParams},
+    };
     use tower::service_fn;
 
     use super::*;
@@ -380,7 +383,7 @@ mod tests {
     async fn trap_2_an_oversized_list_is_an_error_that_names_kind_and_size() {
         let tap = tap();
         let error = api(&tap, " ".repeat(9 * 1024))
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap_err();
         let failure = Failure::of_client("list", "Pod", &error);
@@ -395,7 +398,6 @@ mod tests {
     async fn trap_2_an_oversized_event_is_an_error_that_names_kind_and_size() {
         let tap = tap();
         let body = [event(5), event(900), event(5), event(2 * KIB)].concat();
-        // In one piece, only what is not yet known to end is counted.
         let body = body.trim_end().to_owned();
         let size = body.rsplit('\n').next().unwrap().len();
         let watch = api(&tap, body)
@@ -453,7 +455,7 @@ mod tests {
         assert_eq!((tap.last_byte(), tap.bytes(), tap.watches()), (None, 0, 0));
         let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
         api(&tap, list.into())
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await
             .unwrap();
         assert_eq!(tap.last_byte(), Some(Instant::now()));
@@ -461,11 +463,14 @@ mod tests {
         assert_eq!(tap.up_since(), None, "a list that was read is over");
         assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:00:00.5Z");
 
-        let _watch = api(&tap, event(5))
-            .watch(&WatchParams::default(), "0")
-            .await
-            .unwrap();
+        let params = WatchParams::default();
+        let first = api(&tap, event(5)).watch(&params, "0").await.unwrap();
         assert_eq!(tap.watches(), 1);
         assert_eq!(tap.up_since(), Some(Instant::now()));
+        let second = api(&tap, event(5)).watch(&params, "0").await.unwrap();
+        drop(first);
+        assert!(tap.up_since().is_some(), "the second goes on");
+        drop(second);
+        assert_eq!(tap.up_since(), None);
     }
 }

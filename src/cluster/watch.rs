@@ -1,8 +1,8 @@
 //! A kind's objects, watched for as long as anybody looks.
 //!
 //! kube-runtime's watcher lists, watches and resumes. What it does not do is done here: fall back to paged lists, pause after failures, notice
-//! silence, and begin anew where it would repeat the same request for ever. Lists always ask for the most recent state: kube's `any_semantic`
-//! has no effect on paged lists, and a stale list could resolve what still stands.
+//! silence, and begin anew where it would repeat the same request for ever. Lists always ask for the most recent state, for a stale one could
+//! resolve what still stands: kube's `any_semantic` is not used (on paged lists it has no effect anyway), and the client sees to streaming ones.
 
 use std::time::Duration;
 
@@ -47,10 +47,6 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// What is seen of a kind. Numbers are counts of malformed fields.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every event carries an object, and none is stored"
-)]
 pub enum Event {
     /// A list begins, whether or not the one before was completed.
     ListStarted,
@@ -100,7 +96,7 @@ where
         api: options.api(client),
         tap,
         label_selector: options.label_selector,
-        streaming: true,
+        lists: Lists::Streaming,
         broken_lists: 0,
         watcher: None,
         asked: Instant::now(),
@@ -124,9 +120,7 @@ struct Watch<K> {
     api: Api<Wire<K>>,
     tap: Tap,
     label_selector: Option<String>,
-    /// Whether streaming lists are used. Once they did not work, they are never tried again: paged lists cost the API server more, but always work, and
-    /// a server that has learned it is met again at our next start.
-    streaming: bool,
+    lists: Lists,
     /// Streaming lists in a row that broke off.
     broken_lists: u32,
     /// `None` before the first request, and after a failure that calls for a fresh list.
@@ -147,13 +141,23 @@ struct Watch<K> {
     reported: Option<Failure>,
 }
 
+/// How the next list is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    /// As the beginning of the watch: cheapest for the API server, and no page is held.
+    Streaming,
+    /// In pages, and then streaming again: the API server fails, perhaps at this.
+    PagedOnce,
+    /// In pages for ever, because streaming lists did not work: these always work, and a server that has learned it is met at our next start.
+    Paged,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// Nothing was answered yet.
     Starting,
     Listing {
         since: Instant,
-        latest: Instant,
         /// Whether something of it could not be read, so that it is not complete.
         flawed: bool,
     },
@@ -180,10 +184,10 @@ where
                 }
             }
             let deadline = self.deadline();
-            let (api, config) = (&self.api, &self.label_selector);
+            let (api, selector) = (&self.api, &self.label_selector);
             let watcher = self.watcher.get_or_insert_with(|| {
                 self.asked = Instant::now();
-                watcher::watcher(api.clone(), config_of(config.clone(), self.streaming)).boxed()
+                watcher::watcher(api.clone(), config_of(selector.clone(), self.lists)).boxed()
             });
             let event = tokio::select! {
                 // What has arrived comes before what is due: after a stall of ours, it may be there and only not read.
@@ -203,25 +207,19 @@ where
     }
 
     fn on_event(&mut self, event: watcher::Event<Wire<K>>) -> Option<Event> {
-        let now = Instant::now();
         match event {
             watcher::Event::Init => {
-                if let Phase::Listing { since, latest, .. } = self.phase {
+                if let Phase::Listing { since, .. } = self.phase {
                     // kube has begun anew without a word, and would for ever.
-                    let silent = latest.elapsed() >= STREAMING_LIST;
-                    return self.fail(broken_list(K::KIND, since, silent));
+                    return self.fail(broken_list(K::KIND, since));
                 }
                 self.phase = Phase::Listing {
-                    since: now,
-                    latest: now,
+                    since: Instant::now(),
                     flawed: false,
                 };
                 Some(Event::ListStarted)
             }
             watcher::Event::InitApply(wire) => {
-                if let Phase::Listing { latest, .. } = &mut self.phase {
-                    *latest = now;
-                }
                 Some(Event::Listed(wire.object.into(), wire.malformed))
             }
             watcher::Event::InitDone => {
@@ -232,6 +230,9 @@ where
                     return None;
                 }
                 self.broken_lists = 0;
+                if self.lists == Lists::PagedOnce {
+                    self.lists = Lists::Streaming;
+                }
                 self.calm();
                 self.phase = Phase::Watching;
                 Some(Event::ListDone)
@@ -248,18 +249,21 @@ where
     }
 
     fn on_error(&mut self, error: &watcher::Error) -> Option<Event> {
-        if self.streaming && matches!(self.phase, Phase::Starting) && rejects_streaming(error) {
+        if self.lists == Lists::Streaming
+            && matches!(self.phase, Phase::Starting)
+            && rejects_streaming(error)
+        {
             tracing::info!(
                 kind = K::KIND,
                 "the API server has no streaming lists; paged lists are used"
             );
-            self.streaming = false;
+            self.lists = Lists::Paged;
             self.restart();
             return None;
         }
         let failure = Failure::of_watcher(K::KIND, error);
         if let Phase::Listing { flawed, .. } = &mut self.phase
-            && self.streaming
+            && self.lists == Lists::Streaming
             && failure.reason == FailureReason::Decode
         {
             // The rest of the list is still to come.
@@ -285,8 +289,10 @@ where
             return self.fail(Failure::new(FailureReason::Silent, message));
         }
         match self.phase {
-            Phase::Listing { since, .. } if self.streaming && now >= since + STREAMING_LIST => {
-                self.fail(broken_list(K::KIND, since, false))
+            Phase::Listing { since, .. }
+                if self.lists == Lists::Streaming && now >= since + STREAMING_LIST =>
+            {
+                self.fail(broken_list(K::KIND, since))
             }
             _ => None,
         }
@@ -308,7 +314,7 @@ where
             }
         }
         if let Phase::Listing { since, .. } = self.phase
-            && self.streaming
+            && self.lists == Lists::Streaming
         {
             self.broken_lists += 1;
             if self.broken_lists >= BROKEN_LISTS || since.elapsed() >= STREAMING_LIST {
@@ -316,7 +322,7 @@ where
                     kind = K::KIND,
                     "streaming lists do not complete; paged lists are used"
                 );
-                self.streaming = false;
+                self.lists = Lists::Paged;
             }
         }
         let count = match self.repeated {
@@ -324,6 +330,13 @@ where
             _ => 1,
         };
         self.repeated = Some((failure.reason, count));
+        if failure.reason == FailureReason::ServerError && !watching && count >= SAME_FAILURES {
+            self.lists = match self.lists {
+                Lists::Streaming => Lists::PagedOnce,
+                Lists::PagedOnce => Lists::Streaming,
+                Lists::Paged => Lists::Paged,
+            };
+        }
         if !watching || !may_resume(failure.reason, count) {
             self.restart();
         }
@@ -391,7 +404,7 @@ where
     fn deadline(&self) -> Instant {
         let mut deadline = self.silent_at();
         if let Phase::Listing { since, .. } = self.phase
-            && self.streaming
+            && self.lists == Lists::Streaming
         {
             deadline = deadline.min(since + STREAMING_LIST);
         }
@@ -399,17 +412,16 @@ where
     }
 }
 
-fn config_of(label_selector: Option<String>, streaming: bool) -> watcher::Config {
+fn config_of(label_selector: Option<String>, lists: Lists) -> watcher::Config {
     let config = watcher::Config {
         label_selector,
         ..watcher::Config::default()
     }
     .timeout(fastrand::u32(WATCH_SECONDS))
     .page_size(PAGE_SIZE);
-    if streaming {
-        config.streaming_lists()
-    } else {
-        config
+    match lists {
+        Lists::Streaming => config.streaming_lists(),
+        Lists::PagedOnce | Lists::Paged => config,
     }
 }
 
@@ -438,17 +450,10 @@ fn may_resume(reason: FailureReason, count: u32) -> bool {
     }
 }
 
-fn broken_list(kind: &str, since: Instant, silent: bool) -> Failure {
+fn broken_list(kind: &str, since: Instant) -> Failure {
     let seconds = since.elapsed().as_secs();
-    let reason = if silent {
-        FailureReason::Silent
-    } else {
-        FailureReason::Incomplete
-    };
-    Failure::new(
-        reason,
-        format!(
-            "the list of {kind} was not complete when it ended or was given up, after {seconds} s"
-        ),
-    )
+    let message = format!(
+        "the list of {kind} was not complete after {seconds} s, when it ended or was given up"
+    );
+    Failure::new(FailureReason::Incomplete, message)
 }

@@ -47,7 +47,10 @@ fn scene() -> Scene {
 
 fn scene_with(options: WatchOptions) -> Scene {
     let (service, requests) = mock::pair::<Request<Body>, Answer>();
-    let tap = Tap::new("Pod", Clock::guessed("2026-11-30T12:00:00Z".parse().unwrap()));
+    let tap = Tap::new(
+        "Pod",
+        Clock::guessed("2026-11-30T12:00:00Z".parse().unwrap()),
+    );
     let client = Client::new(tap.layer(service), "default");
     let mut stream = Box::pin(watch::<Pod>(client, tap.clone(), options));
     let (send, events) = mpsc::unbounded_channel();
@@ -171,11 +174,15 @@ impl Asked {
 impl Serving {
     fn line(&self, line: &str) {
         let piece = Frame::data(Bytes::from(format!("{line}\n")));
-        self.0.unbounded_send(Ok(piece)).unwrap();
+        // A client that has gone is no concern of the server's.
+        _ = self.0.unbounded_send(Ok(piece));
     }
 
     fn event(&self, change: &str, name: &str, version: u32) {
-        self.line(&format!(r#"{{"type":"{change}","object":{}}}"#, pod(name, version)));
+        self.line(&format!(
+            r#"{{"type":"{change}","object":{}}}"#,
+            pod(name, version)
+        ));
     }
 
     fn end_of_list(&self, version: u32) {
@@ -199,7 +206,7 @@ impl Serving {
     /// Breaks the connection.
     fn cut(self) {
         let error = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        self.0.unbounded_send(Err(error.into())).unwrap();
+        _ = self.0.unbounded_send(Err(error.into()));
     }
 }
 
@@ -217,7 +224,12 @@ fn seconds(count: u64) -> Duration {
 async fn a_streaming_list_goes_on_as_a_watch() {
     let mut scene = scene();
     let asked = scene.request().await;
-    for part in ["/api/v1/pods?", "watch=true", STREAMING, "resourceVersionMatch=NotOlderThan"] {
+    for part in [
+        "/api/v1/pods?",
+        "watch=true",
+        STREAMING,
+        "resourceVersionMatch=NotOlderThan",
+    ] {
         assert!(asked.uri.contains(part), "{part} in {}", asked.uri);
     }
     let serving = asked.serve();
@@ -227,7 +239,14 @@ async fn a_streaming_list_goes_on_as_a_watch() {
     serving.event("MODIFIED", "a", 6);
     serving.event("DELETED", "b", 7);
     scene
-        .expect(&["list", "listed a", "listed b", "done", "applied a", "deleted b"])
+        .expect(&[
+            "list",
+            "listed a",
+            "listed b",
+            "done",
+            "applied a",
+            "deleted b",
+        ])
         .await;
     // The server ends it in time, and kube resumes without a word.
     tokio::time::advance(seconds(60)).await;
@@ -257,13 +276,18 @@ async fn trap_8_a_server_without_streaming_lists_is_asked_for_pages() {
         scene.request().await.refuse(code);
         let started = Instant::now();
         let asked = scene.request().await;
-        assert!(started.elapsed() < seconds(1), "nothing failed, so there is no pause");
+        assert!(
+            started.elapsed() < seconds(1),
+            "nothing failed, so there is no pause"
+        );
         assert!(!asked.uri.contains("watch=true"), "{}", asked.uri);
         asked.page(&["a"], "more");
         let asked = scene.request().await;
         assert!(asked.uri.contains("continue=more"), "{}", asked.uri);
         asked.page(&["b"], "");
-        scene.expect(&["list", "listed a", "listed b", "done"]).await;
+        scene
+            .expect(&["list", "listed a", "listed b", "done"])
+            .await;
         let asked = scene.request().await;
         assert!(asked.uri.contains("resourceVersion=5"), "{}", asked.uri);
         // The choice stays: a fresh list is a paged one.
@@ -279,7 +303,9 @@ async fn trap_8_a_server_that_never_ends_a_streaming_list_is_asked_for_pages() {
     let mut scene = scene();
     let serving = scene.request().await.serve();
     serving.event("ADDED", "a", 1);
-    scene.expect(&["list", "listed a", "failed incomplete"]).await;
+    scene
+        .expect(&["list", "listed a", "failed incomplete"])
+        .await;
     let asked = scene.request().await;
     assert!(asked.uri.contains("limit=500"), "{}", asked.uri);
     asked.page(&["a"], "");
@@ -458,6 +484,7 @@ async fn a_quiet_cluster_is_not_silent() {
         assert!(asked.uri.contains(&place), "{}", asked.uri);
         serving = asked.serve();
     }
+    assert!(scene.quiet(seconds(1)).await);
     assert_eq!(scene.tap.watches(), 21);
 }
 
@@ -465,12 +492,19 @@ async fn a_quiet_cluster_is_not_silent() {
 async fn a_list_that_breaks_off_is_not_done_and_does_not_spin() {
     let mut scene = scene();
     let started = Instant::now();
-    for _ in 0..2 {
+    for lasted in [0, 10] {
         let serving = scene.request().await.serve();
         serving.event("ADDED", "a", 1);
         scene.expect(&["list", "listed a"]).await;
+        tokio::time::advance(seconds(lasted)).await;
         serving.cut();
+        if lasted > 0 {
+            // kube asks for the next one at once.
+            scene.request().await.serve().event("ADDED", "a", 1);
+        }
+        let ended = Instant::now();
         scene.expect(&["failed incomplete"]).await;
+        assert!(ended.elapsed() < seconds(1));
     }
     let asked = scene.request().await;
     assert!(started.elapsed() >= seconds(2));
@@ -488,7 +522,10 @@ async fn trap_15_failures_are_tried_again_after_1_to_15_seconds() {
         asked.respond.send_error("connection refused");
         scene.expect(&["failed connection"]).await;
     }
-    assert_eq!(scene.failure().message, "cannot watch Pod: connection refused");
+    assert_eq!(
+        scene.failure().message,
+        "cannot watch Pod: connection refused"
+    );
     let started = Instant::now();
     scene.request().await;
     assert!(started.elapsed() >= seconds(1));
@@ -526,7 +563,9 @@ async fn an_answer_that_does_not_last_restores_nothing() {
     let serving = scene.request().await.serve();
     assert!(scene.quiet(seconds(4)).await);
     drop(serving);
-    scene.request().await.respond.send_error("refused");
+    let asked = scene.request().await;
+    assert!(scene.quiet(seconds(20)).await);
+    asked.respond.send_error("refused");
     scene.expect(&["failed connection"]).await;
 }
 
@@ -535,11 +574,19 @@ async fn retry_after_is_honoured_up_to_a_minute() {
     let mut scene = scene();
     for (told, least) in [("25", 25), ("3600", 60)] {
         let asked = scene.request().await;
-        asked.answer(429, &[("retry-after", told)], "Too many requests, please try again later.");
+        asked.answer(
+            429,
+            &[("retry-after", told)],
+            "Too many requests, please try again later.",
+        );
         scene.expect(&["failed too_many_requests"]).await;
         let started = Instant::now();
         let asked = scene.request().await;
-        assert!(started.elapsed() >= seconds(least), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() >= seconds(least),
+            "{:?}",
+            started.elapsed()
+        );
         assert!(started.elapsed() <= seconds(61), "{:?}", started.elapsed());
         asked.respond.send_error("refused");
         scene.expect(&["failed connection"]).await;
@@ -554,10 +601,10 @@ async fn what_is_forbidden_or_not_served_is_said_once_and_tried_again() {
         scene.expect(&[reason]).await;
         for _ in 0..5 {
             let started = Instant::now();
+            assert!(scene.quiet(seconds(29)).await);
             let asked = scene.request().await;
             assert!(started.elapsed() >= seconds(30), "{:?}", started.elapsed());
             asked.refuse(code);
-            assert!(scene.quiet(seconds(1)).await);
         }
         let _serving = scene.streamed().await;
         scene.expect(&["restored"]).await;
@@ -580,8 +627,8 @@ async fn trap_7_an_unreadable_object_in_a_list_hides_no_other_and_the_list_is_no
     let mut scene = scene();
     let serving = scene.request().await.serve();
     serving.event("ADDED", "a", 1);
-    serving.line(r#"{"type":"ADDED","object":[]}"#);
-    serving.line(r#"{"type":"ADDED","object":[]}"#);
+    serving.line("%%%");
+    serving.line("%%%");
     serving.event("ADDED", "b", 2);
     serving.end_of_list(5);
     scene
@@ -621,4 +668,105 @@ async fn dropping_the_stream_ends_the_request() {
     scene.task.abort();
     _ = (&mut scene.task).await;
     assert!(serving.0.is_closed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_at_streaming_lists_is_asked_for_one_in_pages() {
+    let mut scene = scene();
+    for _ in 0..2 {
+        let asked = scene.request().await;
+        assert!(asked.uri.contains(STREAMING), "{}", asked.uri);
+        asked.refuse(500);
+        scene.expect(&["failed server_error"]).await;
+    }
+    let asked = scene.request().await;
+    assert!(asked.uri.contains("limit=500"), "{}", asked.uri);
+    asked.page(&["a"], "");
+    scene.expect(&["list", "listed a", "done"]).await;
+    // It may only have been starting: the next list is a streaming one.
+    scene.request().await.serve().error(410);
+    scene.expect(&["failed expired"]).await;
+    scene.streamed().await;
+}
+
+/// Servers that do one thing after another at random. Whatever they do, requests are paced, a list is done only when it was complete, and
+/// once a server is well, so is the watch.
+#[tokio::test(start_paused = true)]
+async fn no_server_makes_it_spin_stop_or_lie() {
+    for seed in 0..100 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut scene = scene();
+        let started = Instant::now();
+        let (mut requests, mut complete) = (0, 0);
+        let mut hanging = Vec::new();
+        while started.elapsed() < seconds(1_800) {
+            let asked = scene.request().await;
+            requests += 1;
+            let listing = asked.uri.contains(STREAMING);
+            match random.u8(..10) {
+                0 => asked.refuse([400, 401, 403, 404, 410, 422, 429, 500, 503][random.usize(..9)]),
+                1 => asked.respond.send_error("connection reset"),
+                2 => asked.serve().cut(),
+                3 => drop(asked.serve()),
+                4 => hanging.push(asked.serve()),
+                5 => asked.answer(200, &[], "%%%"),
+                _ if !asked.uri.contains("watch=true") => {
+                    complete += 1;
+                    asked.page(&["a"], "");
+                }
+                what => {
+                    let serving = asked.serve();
+                    serving.event("ADDED", "a", 1);
+                    match what {
+                        6 => serving.cut(),
+                        7 => serving.error([410, 500][random.usize(..2)]),
+                        8 => serving.line("%%%"),
+                        _ => {
+                            if listing {
+                                complete += 1;
+                                serving.end_of_list(5);
+                            }
+                            tokio::time::sleep(seconds(random.u64(..100))).await;
+                        }
+                    }
+                }
+            }
+        }
+        let mut done = 0;
+        while let Ok(event) = scene.events.try_recv() {
+            done += usize::from(event == "done");
+        }
+        assert!(
+            done <= complete,
+            "seed {seed}: {done} lists done of {complete}"
+        );
+        // A pause of at least a second follows each failure; a good list and its watch are two requests.
+        assert!(requests <= 2 * 1_800, "seed {seed}: {requests} requests");
+        assert!(!scene.task.is_finished(), "seed {seed}");
+
+        let well = Instant::now();
+        loop {
+            let asked = scene.request().await;
+            if !asked.uri.contains("watch=true") {
+                asked.page(&["a"], "");
+                continue;
+            }
+            let listing = asked.uri.contains(STREAMING);
+            let serving = asked.serve();
+            if listing {
+                serving.end_of_list(5);
+            }
+            serving.event("MODIFIED", "well", 6);
+            // A request from before may have been given up in the meantime.
+            let seen = async { while scene.event().await != "applied well" {} };
+            if timeout(seconds(10), seen).await.is_ok() {
+                break;
+            }
+        }
+        assert!(
+            well.elapsed() < seconds(180),
+            "seed {seed}: {:?}",
+            well.elapsed()
+        );
+    }
 }
