@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ApiError, DeleteOptions, Fault, Faults, RESOURCES, Requests, Resource, Store, Verb, requests,
     selector::Selector,
-    store::{Object, Page},
+    store::Page,
     watch::{Watch, WatchRequest},
 };
 
@@ -266,12 +266,6 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
     let resource = target.resource;
     let streaming_list = is_true(query.send_initial_events.as_ref());
     let not_older_than = query.resource_version_match.as_deref() == Some("NotOlderThan");
-    let options_invalid = |why: &str| {
-        ApiError::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            format!("ListOptions.meta.k8s.io \"\" is invalid: {why}"),
-        )
-    };
     if streaming_list {
         let refused = |fault| (fault == Fault::NoStreamingLists).then_some(());
         if api
@@ -330,6 +324,13 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
     ))
 }
 
+fn options_invalid(why: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        format!("ListOptions.meta.k8s.io \"\" is invalid: {why}"),
+    )
+}
+
 fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
     Selector::new(
         target.namespace,
@@ -340,15 +341,17 @@ fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
 
 fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiError> {
     if query.send_initial_events.is_some() {
-        return Err(ApiError::bad_request(
-            "sendInitialEvents is forbidden for list",
+        return Err(options_invalid(
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
         ));
     }
     let version = query.version()?;
     let now = api.store.version();
-    if version.is_some_and(|version| version > now) {
-        let message = format!("Timeout: Too large resource version: {version:?}, current: {now}");
-        return Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, message));
+    if let Some(version) = version.filter(|version| *version > now) {
+        return Err(ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("Timeout: Too large resource version: {version}, current: {now}"),
+        ));
     }
     let exactly = version.filter(|_| query.resource_version_match.as_deref() == Some("Exact"));
     // A list at version 0 is answered from a cache, which knows no pages.
@@ -461,17 +464,19 @@ fn one(
             };
             options.grace_period_seconds =
                 query.grace_period_seconds.or(options.grace_period_seconds);
-            store.delete(resource, namespace, name, &options)?
+            let object = store.delete(resource, namespace, name, &options)?;
+            // Of what is gone, only pods are sent back.
+            if resource.kind != "Pod" && store.get(resource, namespace, name).is_err() {
+                let success = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"});
+                return Ok(respond(StatusCode::OK, JSON, success.to_string().into()));
+            }
+            object
         }
         Verb::List | Verb::Watch => {
             return Err(ApiError::bad_request("not a request about one object"));
         }
     };
-    Ok(respond(StatusCode::OK, JSON, body_of(&object)))
-}
-
-fn body_of(object: &Object) -> Body {
-    object.bytes().into()
+    Ok(respond(StatusCode::OK, JSON, object.bytes().into()))
 }
 
 fn json_body(body: &[u8]) -> Result<Value, ApiError> {
