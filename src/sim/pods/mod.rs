@@ -20,7 +20,7 @@ use std::hash::Hasher as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::write::time;
+use super::json::time;
 use template::{container, fields_v1};
 
 /// The image of the second container, `log-agent`.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    super::write::time,
+    super::json::time,
     PodBuilder, State, hash,
     template::{condition, container_status},
     uid,

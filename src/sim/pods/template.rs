@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{super::write::time, hash};
+use super::{super::json::time, hash};
 
 const ENVIRONMENT: [(&str, &str); 18] = [
     ("LOG_LEVEL", "info"),
