@@ -10,16 +10,16 @@ use axum::{
 };
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderValue, Method, StatusCode, header, request::Parts};
+use http::{HeaderValue, StatusCode, header, request::Parts};
 use jiff::fmt::rfc2822::DateTimePrinter;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ApiError, DeleteOptions, Fault, Faults, RESOURCES, Requests, Resource, Store, Verb, requests,
+    ApiError, DeleteOptions, Fault, Faults, Requests, Store, Verb, requests,
     selector::Selector,
-    store::{Object, Page},
+    store::Page,
+    target::{Query, Target, is_true},
     watch::{Watch, WatchRequest},
 };
 
@@ -38,102 +38,6 @@ pub(super) struct Api {
 
 pub(super) fn router(api: Arc<Api>) -> Router {
     Router::new().fallback(serve).with_state(api)
-}
-
-/// What a path is about.
-#[derive(Debug, PartialEq, Eq)]
-struct Target<'a> {
-    resource: &'static Resource,
-    namespace: Option<&'a str>,
-    name: Option<&'a str>,
-    status: bool,
-}
-
-impl<'a> Target<'a> {
-    fn parse(path: &'a str) -> Option<Self> {
-        let mut parts = path.trim_matches('/').split('/');
-        let group = match parts.next()? {
-            "api" => "",
-            "apis" => parts.next()?,
-            _ => return None,
-        };
-        let version = parts.next()?;
-        let (namespace, plural) = match parts.next()? {
-            "namespaces" => (Some(parts.next()?), parts.next()?),
-            plural => (None, plural),
-        };
-        let resource = RESOURCES
-            .iter()
-            .find(|r| r.group == group && r.version == version && r.plural == plural)?;
-        let name = parts.next();
-        let status = match parts.next() {
-            None => false,
-            Some("status") if resource.status => true,
-            Some(_) => return None,
-        };
-        // A name without its namespace names nothing.
-        let sound = parts.next().is_none()
-            && (namespace.is_none() || resource.namespaced)
-            && (name.is_none() || namespace.is_some() == resource.namespaced);
-        sound.then_some(Self {
-            resource,
-            namespace,
-            name,
-            status,
-        })
-    }
-
-    fn verb(&self, method: &Method, query: &Query) -> Option<Verb> {
-        Some(match (method, self.name) {
-            (&Method::GET, Some(_)) => Verb::Get,
-            (&Method::GET, None) if query.is_watch() => Verb::Watch,
-            (&Method::GET, None) => Verb::List,
-            (&Method::POST, None) => Verb::Create,
-            (&Method::PUT, Some(_)) => Verb::Update,
-            (&Method::PATCH, Some(_)) => Verb::Patch,
-            (&Method::DELETE, Some(_)) => Verb::Delete,
-            _ => return None,
-        })
-    }
-}
-
-/// The query of a request. Parameters that are not listed are ignored, as by the real server.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Query {
-    watch: Option<String>,
-    limit: Option<usize>,
-    r#continue: Option<String>,
-    resource_version: Option<String>,
-    resource_version_match: Option<String>,
-    label_selector: Option<String>,
-    field_selector: Option<String>,
-    allow_watch_bookmarks: Option<String>,
-    send_initial_events: Option<String>,
-    timeout_seconds: Option<u64>,
-    grace_period_seconds: Option<i64>,
-}
-
-impl Query {
-    fn is_watch(&self) -> bool {
-        is_true(self.watch.as_ref())
-    }
-
-    /// `resourceVersion`; none if it is unset or 0, which mean "what you have" here, where nothing is ever behind.
-    fn version(&self) -> Result<Option<u64>, ApiError> {
-        match self.resource_version.as_deref() {
-            None | Some("" | "0") => Ok(None),
-            Some(version) => version.parse().map(Some).map_err(|_| {
-                ApiError::bad_request(format!(
-                    "resourceVersion: Invalid value: \"{version}\": not a number"
-                ))
-            }),
-        }
-    }
-}
-
-fn is_true(value: Option<&String>) -> bool {
-    value.is_some_and(|value| value == "true" || value == "1")
 }
 
 async fn serve(State(api): State<Arc<Api>>, request: Request) -> Response {
@@ -266,12 +170,6 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
     let resource = target.resource;
     let streaming_list = is_true(query.send_initial_events.as_ref());
     let not_older_than = query.resource_version_match.as_deref() == Some("NotOlderThan");
-    let options_invalid = |why: &str| {
-        ApiError::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            format!("ListOptions.meta.k8s.io \"\" is invalid: {why}"),
-        )
-    };
     if streaming_list {
         let refused = |fault| (fault == Fault::NoStreamingLists).then_some(());
         if api
@@ -330,6 +228,13 @@ fn watch(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiE
     ))
 }
 
+fn options_invalid(why: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        format!("ListOptions.meta.k8s.io \"\" is invalid: {why}"),
+    )
+}
+
 fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
     Selector::new(
         target.namespace,
@@ -340,15 +245,17 @@ fn selector(target: &Target<'_>, query: &Query) -> Result<Selector, ApiError> {
 
 fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiError> {
     if query.send_initial_events.is_some() {
-        return Err(ApiError::bad_request(
-            "sendInitialEvents is forbidden for list",
+        return Err(options_invalid(
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
         ));
     }
     let version = query.version()?;
     let now = api.store.version();
-    if version.is_some_and(|version| version > now) {
-        let message = format!("Timeout: Too large resource version: {version:?}, current: {now}");
-        return Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, message));
+    if let Some(version) = version.filter(|version| *version > now) {
+        return Err(ApiError::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            format!("Timeout: Too large resource version: {version}, current: {now}"),
+        ));
     }
     let exactly = version.filter(|_| query.resource_version_match.as_deref() == Some("Exact"));
     // A list at version 0 is answered from a cache, which knows no pages.
@@ -461,17 +368,19 @@ fn one(
             };
             options.grace_period_seconds =
                 query.grace_period_seconds.or(options.grace_period_seconds);
-            store.delete(resource, namespace, name, &options)?
+            let object = store.delete(resource, namespace, name, &options)?;
+            // Of what is gone, only pods are sent back.
+            if resource.kind != "Pod" && store.get(resource, namespace, name).is_err() {
+                let success = json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"});
+                return Ok(respond(StatusCode::OK, JSON, success.to_string().into()));
+            }
+            object
         }
         Verb::List | Verb::Watch => {
             return Err(ApiError::bad_request("not a request about one object"));
         }
     };
-    Ok(respond(StatusCode::OK, JSON, body_of(&object)))
-}
-
-fn body_of(object: &Object) -> Body {
-    object.bytes().into()
+    Ok(respond(StatusCode::OK, JSON, object.bytes().into()))
 }
 
 fn json_body(body: &[u8]) -> Result<Value, ApiError> {

@@ -7,11 +7,13 @@
 mod error;
 mod faults;
 mod http;
+mod json;
 pub mod pods;
 mod requests;
 mod resource;
 mod selector;
 mod store;
+mod target;
 mod watch;
 mod write;
 

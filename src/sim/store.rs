@@ -17,6 +17,12 @@ use crate::cluster::Clock;
 /// What follows the object in a line of a watch.
 const END_OF_LINE: &[u8] = b"}\n";
 
+/// What stands for the index in the texts of a template.
+const INDEX: &str = "{index}";
+
+/// The version of a template: a number that nothing else in an object is.
+pub(super) const TEMPLATE: u64 = u64::MAX;
+
 /// A stored object: its JSON, and the few fields that the server itself reads.
 #[derive(Debug)]
 pub struct Object {
@@ -136,6 +142,28 @@ impl Object {
             labels: Box::default(),
             line: Bytes::from([json, END_OF_LINE].concat().into_boxed_slice()),
             header: 0,
+        })
+    }
+
+    /// A copy of a template ([`Object::seal`]ed at version [`TEMPLATE`]), made without parsing it: [`INDEX`] becomes the index.
+    pub(super) fn copy(&self, index: usize, version: u64) -> Arc<Self> {
+        let fill = |text: &str| -> Box<str> { text.replace(INDEX, &format!("{index:05}")).into() };
+        let uid = uid(version);
+        let line = fill(&String::from_utf8_lossy(&self.line))
+            .replace(&TEMPLATE.to_string(), &version.to_string())
+            .replace(&*self.uid, &uid);
+        Arc::new(Self {
+            namespace: fill(&self.namespace),
+            name: fill(&self.name),
+            uid: uid.into(),
+            version,
+            labels: self
+                .labels
+                .iter()
+                .map(|(key, value)| (key.clone(), fill(value)))
+                .collect(),
+            line: Bytes::from(line.into_bytes().into_boxed_slice()),
+            header: self.header,
         })
     }
 

@@ -20,7 +20,7 @@ use std::hash::Hasher as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::write::time;
+use super::json::time;
 use template::{container, fields_v1};
 
 /// The image of the second container, `log-agent`.
@@ -277,8 +277,7 @@ impl PodBuilder {
                     "labelSelector": {"matchLabels": {"app.kubernetes.io/name": owner_name(&self.name)}},
                 },
             }]}},
-            "initContainers": [container("migrate", &self.image, 4)],
-            "containers": [container("app", &self.image, 18), container("log-agent", AGENT_IMAGE, 6)],
+            "containers": [container("app", &self.image, 9), container("log-agent", AGENT_IMAGE, 2)],
             "dnsPolicy": "ClusterFirst",
             "enableServiceLinks": true,
             "imagePullSecrets": [{"name": "registry-credentials"}],

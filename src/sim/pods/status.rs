@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    super::write::time,
+    super::json::time,
     PodBuilder, State, hash,
     template::{condition, container_status},
     uid,
@@ -39,12 +39,6 @@ impl PodBuilder {
         } else {
             running(after(self.created, 4))
         };
-        let migrated = self.ended(
-            0,
-            "Completed",
-            after(self.created, 2),
-            after(self.created, 3),
-        );
         let (image, agent_image) = (&self.image, super::AGENT_IMAGE);
         json!({
             "phase": app.phase,
@@ -55,7 +49,6 @@ impl PodBuilder {
             "podIPs": [{"ip": "10.244.3.58"}],
             "startTime": time(self.created),
             "conditions": self.conditions(&app),
-            "initContainerStatuses": [container_status("migrate", image, &migrated, &nothing, 0, true)],
             "containerStatuses": [
                 container_status("app", image, &app.state, &app.last_state, app.restarts, app.ready),
                 container_status("log-agent", agent_image, &agent, &nothing, 0, !done),

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{super::write::time, hash};
+use super::{super::json::time, hash};
 
 const ENVIRONMENT: [(&str, &str); 18] = [
     ("LOG_LEVEL", "info"),
@@ -98,10 +98,6 @@ pub(super) fn container_status(
         "ready": ready,
         "restartCount": restarts,
         "started": state.get("running").is_some(),
-        "volumeMounts": [
-            {"mountPath": "/etc/app", "name": "config", "readOnly": true, "recursiveReadOnly": "Disabled"},
-            {"mountPath": "/tmp", "name": "tmp"},
-        ],
     });
     if state.get("waiting").is_none() {
         status["containerID"] = format!("containerd://{}", hash(&[name, image]).repeat(4)).into();

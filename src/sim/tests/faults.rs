@@ -13,10 +13,10 @@ use kube_runtime::watcher;
 use serde_json::json;
 
 use super::{
-    add_pod, all_pods, applied, client, code, first_list, get, inject, next, options, server,
-    streaming, watch_with, within,
+    add_pod, all_pods, applied, client, code, eager, first_list, get, inject, next, server,
+    streaming, until_bookmark, watch_with, within,
 };
-use crate::sim::{CONFIG_MAPS, Fault, On, Options, PODS, Server, Verb, pods::mk_pod};
+use crate::sim::{CONFIG_MAPS, Fault, On, PODS, Server, Verb, pods::mk_pod};
 
 #[tokio::test]
 async fn a_server_without_streaming_lists_says_422() {
@@ -141,12 +141,7 @@ async fn empty_watches_are_counted_and_end() {
 
 #[tokio::test]
 async fn a_silent_watch_goes_on_when_it_may() {
-    let server = Server::start(Options {
-        bookmark_interval: Duration::from_millis(1),
-        ..options()
-    })
-    .await
-    .unwrap();
+    let server = Server::start(eager()).await.unwrap();
     let mut events = watch_with(&server, streaming());
     first_list(&mut events).await;
     let open = all_pods(&server)
@@ -215,7 +210,7 @@ async fn a_slow_answer_hides_a_write_that_was_done() {
 
 #[tokio::test]
 async fn malformed_objects_are_served_as_they_are() {
-    let server = server(0).await;
+    let server = Server::start(eager()).await.unwrap();
     let mut pod = mk_pod("shop", "odd").build();
     pod["spec"]["containers"] = json!("none");
     pod["metadata"]["labels"] = json!(5);
@@ -228,20 +223,8 @@ async fn malformed_objects_are_served_as_they_are() {
         list["items"][1],
         serde_json::from_slice::<serde_json::Value>(raw).unwrap()
     );
-    let events = all_pods(&server)
-        .watch(&WatchParams::default().timeout(1), "1")
-        .await
-        .unwrap();
-    let events: Vec<_> = within(events.collect()).await;
-    assert!(
-        matches!(
-            events[..],
-            [
-                Err(kube::Error::SerdeError(_)),
-                Err(kube::Error::SerdeError(_)),
-                Ok(WatchEvent::Bookmark(_))
-            ]
-        ),
-        "{events:?}"
-    );
+    let params = WatchParams::default();
+    let events = all_pods(&server).watch(&params, "1").await.unwrap();
+    let events = until_bookmark(events).await;
+    assert!(matches!(events[..], [Err(_), Err(_)]), "{events:?}");
 }

@@ -6,13 +6,19 @@ mod pods;
 mod watches;
 mod writes;
 
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use futures::{Stream, StreamExt as _};
 use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, Client, ResourceExt as _, api::WatchParams};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{WatchEvent, WatchParams},
+};
 use kube_runtime::watcher::{self, Event};
 
 use super::{Fault, Injected, On, Options, PODS, Server, pods::mk_pod};
@@ -27,6 +33,29 @@ fn noon() -> Timestamp {
 
 fn options() -> Options {
     Options::new(Clock::starting_at(noon(), 1.0))
+}
+
+/// Options with bookmarks so frequent that one shows at once that nothing else comes.
+fn eager() -> Options {
+    Options {
+        bookmark_interval: Duration::from_millis(5),
+        ..options()
+    }
+}
+
+/// The events of a watch up to its first bookmark.
+async fn until_bookmark<K>(
+    events: impl Stream<Item = kube::Result<WatchEvent<K>>>,
+) -> Vec<kube::Result<WatchEvent<K>>> {
+    let mut events = pin!(events);
+    let mut seen = Vec::new();
+    while let Some(event) = within(events.next()).await {
+        if matches!(event, Ok(WatchEvent::Bookmark(_))) {
+            break;
+        }
+        seen.push(event);
+    }
+    seen
 }
 
 async fn server(pods: usize) -> Server {
@@ -118,11 +147,12 @@ fn inject(server: &Server, fault: Fault) -> Injected {
 #[tokio::test]
 async fn answers_carry_the_time_of_the_cluster() {
     let server = server(0).await;
+    let ended = inject(&server, Fault::EmptyWatch);
     for path in [
         "/version",
         "/readyz",
         "/api/v1/pods",
-        "/api/v1/pods?watch=true&timeoutSeconds=1",
+        "/api/v1/pods?watch=true",
         "/nothing",
     ] {
         let (_, headers, _) = get(&server, path).await;
@@ -136,6 +166,7 @@ async fn answers_carry_the_time_of_the_cluster() {
             "{path}: {dates:?}"
         );
     }
+    assert_eq!(ended.struck(), 1);
     assert_eq!(
         client(&server).apiserver_version().await.unwrap().minor,
         "37"

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, ResourceExt as _,
@@ -14,11 +15,18 @@ use kube::{
 use kube_runtime::watcher::{self, Event};
 use serde_json::json;
 
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
 use super::{
-    add_pod, all_pods, applied, client, first_list, inject, next, options, server, streaming,
-    watch_with, within,
+    add_pod, all_pods, applied, client, eager, first_list, inject, next, options, server,
+    streaming, until_bookmark, watch_with, within,
 };
-use crate::sim::{CONFIG_MAPS, DeleteOptions, End, Fault, Options, PODS, Server, Verb};
+use crate::sim::{
+    CONFIG_MAPS, DeleteOptions, End, Fault, Faults, Options, PODS, Server, Store, Verb,
+    selector::Selector,
+    watch::{Watch, WatchRequest},
+};
 
 #[tokio::test]
 async fn the_watcher_lists_in_pages_and_then_watches() {
@@ -67,43 +75,73 @@ async fn an_empty_streaming_list_ends_too() {
 }
 
 #[tokio::test]
-async fn bookmarks_come_at_intervals_and_name_the_latest_version() {
-    let server = Server::start(Options {
-        bookmark_interval: Duration::from_millis(5),
-        ..options()
-    })
-    .await
-    .unwrap();
-    server
-        .store()
-        .create(&CONFIG_MAPS, json!({"metadata": {"name": "other"}}))
-        .unwrap();
-    let pods = all_pods(&server);
-    let mut events = pods
-        .watch(&WatchParams::default(), "1")
-        .await
-        .unwrap()
-        .boxed();
-    let event = within(events.try_next()).await.unwrap().unwrap();
-    let WatchEvent::Bookmark(bookmark) = event else {
+async fn a_bookmark_names_the_latest_version_of_the_whole_store() {
+    let server = Server::start(eager()).await.unwrap();
+    let other = json!({"metadata": {"name": "other"}});
+    server.store().create(&CONFIG_MAPS, other).unwrap();
+    let params = WatchParams::default();
+    let events = all_pods(&server).watch(&params, "1").await.unwrap();
+    let event = within(events.boxed().try_next()).await.unwrap().unwrap();
+    let Bookmark(bookmark) = event else {
         panic!("{event:?}")
     };
-    assert_eq!(
-        bookmark.metadata.resource_version,
-        server.store().version().to_string()
-    );
+    let latest = server.store().version().to_string();
+    assert_eq!(bookmark.metadata.resource_version, latest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_at_intervals_until_the_timeout() {
+    let stop = CancellationToken::new();
+    let request = WatchRequest {
+        resource: &PODS,
+        selector: Selector::default(),
+        after: Some(1),
+        streaming_list: false,
+        bookmarks: true,
+        timeout: Some(Duration::from_secs(150)),
+    };
+    let store = Store::new(options().clock, 10);
+    let faults = Faults::new().watch(PODS.plural);
+    let minute = Duration::from_secs(60);
+    let watch = Watch::new(store, request, faults, stop, minute).unwrap();
+    let begin = Instant::now();
+    let times: Vec<_> = watch
+        .into_stream()
+        .map(|_| begin.elapsed().as_secs())
+        .collect()
+        .await;
+    assert_eq!(times, [60, 120, 150]);
 }
 
 #[tokio::test]
-async fn a_watch_ends_at_its_timeout() {
-    let server = server(0).await;
-    let params = WatchParams::default().timeout(1);
-    let events = all_pods(&server).watch(&params, "1").await.unwrap();
-    let events: Vec<_> = within(events.try_collect()).await.unwrap();
-    assert!(
-        matches!(events[..], [WatchEvent::Bookmark(_)]),
-        "{events:?}"
-    );
+async fn an_ended_watch_ends_as_it_was_told() {
+    for (end, half_line, clean) in [
+        (End::Clean, false, true),
+        (End::CleanWithinLine, true, true),
+        (End::Cut, false, false),
+        (End::CutWithinLine, true, false),
+    ] {
+        let server = server(1).await;
+        let request = http::Request::get("/api/v1/pods?watch=true");
+        let request = request.body(kube::client::Body::empty()).unwrap();
+        let response = client(&server).send(request).await.unwrap();
+        let mut body = response.into_body().into_data_stream();
+        let mut text = Vec::new();
+        while !text.ends_with(b"\n") {
+            text.extend(within(body.next()).await.unwrap().unwrap());
+        }
+        let fault = inject(&server, Fault::EndWatches(end));
+        let broken = loop {
+            match within(body.next()).await {
+                Some(Ok(bytes)) => text.extend(bytes),
+                Some(Err(_)) => break true,
+                None => break false,
+            }
+        };
+        assert_eq!(broken, !clean, "{end:?}");
+        assert_eq!(!text.ends_with(b"\n"), half_line, "{end:?}");
+        assert_eq!(fault.struck(), 1);
+    }
 }
 
 #[tokio::test]
@@ -154,7 +192,7 @@ async fn a_watch_from_before_compaction_is_told_to_list_again() {
 async fn history_is_bounded_for_each_resource() {
     let server = Server::start(Options {
         history: 3,
-        ..options()
+        ..eager()
     })
     .await
     .unwrap();
@@ -163,30 +201,18 @@ async fn history_is_bounded_for_each_resource() {
         let map = json!({"metadata": {"name": format!("map-{index}")}});
         server.store().create(&CONFIG_MAPS, map).unwrap();
     }
-    let params = WatchParams::default().timeout(1);
-    let pods: Vec<_> = within(
-        all_pods(&server)
-            .watch(&params, "1")
-            .await
-            .unwrap()
-            .try_collect(),
-    )
-    .await
-    .unwrap();
-    assert!(
-        matches!(pods[..], [WatchEvent::Added(_), WatchEvent::Bookmark(_)]),
-        "{pods:?}"
-    );
+    let params = WatchParams::default();
+    let pods = all_pods(&server).watch(&params, "1").await.unwrap();
+    let pods = until_bookmark(pods).await;
+    assert!(matches!(pods[..], [Ok(Added(_))]), "{pods:?}");
     let maps: Api<ConfigMap> = Api::all(client(&server));
-    let maps: Vec<_> = within(maps.watch(&params, "2").await.unwrap().try_collect())
-        .await
-        .unwrap();
-    assert!(matches!(maps[..], [WatchEvent::Error(_)]), "{maps:?}");
+    let maps = until_bookmark(maps.watch(&params, "2").await.unwrap()).await;
+    assert!(matches!(maps[..], [Ok(WatchEvent::Error(_))]), "{maps:?}");
 }
 
 #[tokio::test]
 async fn an_object_that_is_no_longer_selected_is_deleted_for_the_watch() {
-    let server = server(0).await;
+    let server = Server::start(eager()).await.unwrap();
     let map = |labels: serde_json::Value| json!({"metadata": {"namespace": "a", "name": "map", "labels": labels}});
     let store = server.store();
     store.create(&CONFIG_MAPS, map(json!({}))).unwrap();
@@ -196,12 +222,10 @@ async fn an_object_that_is_no_longer_selected_is_deleted_for_the_watch() {
         .unwrap();
     store.apply(&CONFIG_MAPS, map(json!({"a": "x"}))).unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(client(&server), "a");
-    let params = WatchParams::default().labels("a=b").timeout(1);
-    let events: Vec<_> = within(maps.watch(&params, "1").await.unwrap().try_collect())
-        .await
-        .unwrap();
+    let params = WatchParams::default().labels("a=b");
+    let events = until_bookmark(maps.watch(&params, "1").await.unwrap()).await;
     assert!(
-        matches!(events[..], [Added(_), Modified(_), Deleted(_), Bookmark(_)]),
+        matches!(events[..], [Ok(Added(_)), Ok(Modified(_)), Ok(Deleted(_))]),
         "{events:?}"
     );
 }

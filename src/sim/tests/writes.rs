@@ -11,7 +11,10 @@ use kube::{
 use serde_json::json;
 
 use super::{client, code, noon, server};
-use crate::sim::{CONFIG_MAPS, LEASES, PODS, pods::mk_pod};
+use crate::sim::{
+    CONFIG_MAPS, LEASES, PODS,
+    pods::{Owner, mk_pod},
+};
 
 #[tokio::test]
 async fn the_server_keeps_the_metadata() {
@@ -223,4 +226,37 @@ async fn a_deletion_can_be_conditional() {
     assert_eq!(code(error), (409, "Conflict".into()));
     maps.delete("state", &params(version + 1)).await.unwrap();
     assert_eq!(server.store().len(&CONFIG_MAPS), 0);
+}
+
+#[tokio::test]
+async fn copies_are_what_creating_one_by_one_makes() {
+    let (one_by_one, copied) = (server(0).await, server(0).await);
+    let db = |name: &str| {
+        mk_pod("shop", name)
+            .owned_by(Owner::StatefulSet("db".into()))
+            .build()
+    };
+    for index in 0..3 {
+        let pod = db(&format!("db-{index:05}"));
+        one_by_one.store().create(&PODS, pod).unwrap();
+    }
+    let template = db("db-{index}");
+    let store = copied.store();
+    store.create_copies(&PODS, template.clone(), 3).unwrap();
+    for index in 0..3 {
+        let name = format!("db-{index:05}");
+        let [mut expected, mut copy] = [one_by_one.store(), store].map(|store| {
+            let pod = store.get(&PODS, "shop", &name).unwrap();
+            assert_eq!(pod.json()["metadata"]["uid"], pod.uid());
+            pod.json()
+        });
+        // The ids of containers are made from the name as it was given.
+        for pod in [&mut expected, &mut copy] {
+            pod["status"]["containerStatuses"] = json!(null);
+        }
+        assert_eq!(copy, expected);
+    }
+    let again = store.create_copies(&PODS, template, 4).unwrap_err();
+    assert_eq!(again.reason, "AlreadyExists");
+    assert_eq!(store.len(&PODS), 3);
 }
