@@ -117,7 +117,7 @@ fn an_error_says_where_and_why() {
         ),
         (
             "{\"kind\": \"List\",\n \"items\": \"none\"}",
-            "x:2:17: invalid type: string \"none\", expected a sequence",
+            "x:2:16: invalid type: string \"none\", expected a sequence",
         ),
     ] {
         let errors = errors(&from_text("x", text)).join("\n");
