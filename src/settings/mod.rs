@@ -4,11 +4,13 @@ mod choice;
 mod env;
 mod logging;
 mod secret;
+mod terminal;
 
 pub use choice::NotOneOf;
 pub use env::{VARIABLES, Variable};
 pub use logging::{LogFormat, LogLevel, init as init_logging};
 pub use secret::Secret;
+pub use terminal::colour;
 
 use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr};
 
