@@ -1,6 +1,7 @@
 //! The cluster as alertkube sees it: trimmed objects, their subjects, and (at the edge) the client, the watches and the clock.
 
 mod clock;
+mod lenient;
 mod meta;
 mod object;
 mod pod;
@@ -13,4 +14,4 @@ pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
 };
-pub use subject::{Subject, WorkloadType};
+pub use subject::{Subject, SubjectError, WorkloadType};

@@ -3,13 +3,16 @@
 use std::{borrow::Cow, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{Deserialize, Deserializer};
 
-use super::{Meta, Pod, Subject, WorkloadType};
+use super::{
+    Meta, Pod, Subject, WorkloadType,
+    lenient::{self, Lenient},
+};
 use crate::rules::Evaluation;
 
-/// A watched kind. A new one is a trimmed type (with this trait), a file of rules, and a line in [`kinds!`].
-pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
+/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in [`kinds!`].
+pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its place in tables.
     const ID: KindId;
     /// The API group; empty for the core group.
@@ -23,6 +26,9 @@ pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
+
+    /// Its metadata, to complete them.
+    fn meta_mut(&mut self) -> &mut Meta;
 
     /// Its subject: the topmost owner that can be told from the object alone, else itself.
     fn subject(&self) -> (Subject, WorkloadType);
@@ -41,21 +47,29 @@ pub struct Wire<K> {
     metadata: ObjectMeta,
     /// The trimmed object.
     pub object: K,
-    /// How many of the fields that the rules read were malformed, and count as absent.
+    /// How many of the fields that the rules read were malformed, and count as absent. An object without a name has one at least.
     pub malformed: u32,
 }
 
 impl<'de, K: Kind> Deserialize<'de> for Wire<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = K::deserialize(deserializer)?;
+        let (mut object, mut malformed) = lenient::read::<K, D>(deserializer)?;
+        let meta = object.meta_mut();
+        if meta.name.is_empty() {
+            malformed += 1;
+        }
+        if meta.uid.is_empty() {
+            // Written by hand: objects must stay distinct.
+            meta.uid = format!("{}/{}/{}", K::KIND, meta.namespace, meta.name).into();
+        }
         let metadata = ObjectMeta {
-            resource_version: Some(object.meta().resource_version.to_string()),
+            resource_version: Some(meta.resource_version.to_string()),
             ..ObjectMeta::default()
         };
         Ok(Self {
             metadata,
             object,
-            malformed: 0,
+            malformed,
         })
     }
 }
@@ -141,7 +155,7 @@ macro_rules! kinds {
             ///
             /// # Errors
             ///
-            /// The input is not an object at all. A malformed field is no error: it counts as absent.
+            /// The input is broken: no JSON, or no YAML. A malformed field is no error: it counts as absent. The number is that of such fields.
             pub fn decode<'de, D: Deserializer<'de>>(api_version: &str, kind: &str, deserializer: D) -> Result<Option<(Self, u32)>, D::Error> {
                 let group = api_version.split_once('/').map_or("", |(group, _)| group);
                 $(
