@@ -167,21 +167,16 @@ impl Input {
             Err(error) => return self.error(file, None, error),
         };
         let before = self.found();
-        match str::from_utf8(&content) {
-            Ok(text) => {
-                let text = text.trim_start_matches('\u{feff}');
-                // JSON is YAML as well, but its own parser is much faster.
-                if text.trim_start().starts_with(['{', '[']) {
-                    self.json(file, text);
-                } else {
-                    self.yaml(file, text);
-                }
-            }
-            Err(_) => {
-                let utf16 =
-                    content.starts_with(&[0xff, 0xfe]) || content.starts_with(&[0xfe, 0xff]);
-                self.error(file, None, FileReason::NotUtf8 { utf16 });
-            }
+        let Ok(text) = str::from_utf8(&content) else {
+            let utf16 = content.starts_with(&[0xff, 0xfe]) || content.starts_with(&[0xfe, 0xff]);
+            return self.error(file, None, FileReason::NotUtf8 { utf16 });
+        };
+        let text = text.trim_start_matches('\u{feff}');
+        // JSON is YAML as well, but its own parser is much faster.
+        if text.trim_start().starts_with(['{', '[']) {
+            self.json(file, text);
+        } else {
+            self.yaml(file, text);
         }
         if before == self.found() {
             self.error(file, None, FileReason::Empty);

@@ -59,7 +59,7 @@ impl Cell {
     }
 
     /// A plain number, aligned to the right.
-    pub fn number(text: impl ToString) -> Self {
+    pub fn number(text: &impl ToString) -> Self {
         Self {
             right: true,
             ..Self::plain(text.to_string())
