@@ -43,7 +43,7 @@ pub struct Args {
     fail_on: Option<Severity>,
 
     /// Judge the files as of this time (RFC 3339) [default: the newest time that the objects in them tell]
-    #[arg(long, value_name = "TIME", requires = "files")]
+    #[arg(long, value_name = "TIME", requires = "files", value_parser = time)]
     at: Option<Timestamp>,
 }
 
@@ -90,7 +90,10 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtFrom {
     /// It is now: the cluster is live.
-    #[cfg_attr(not(test), expect(dead_code, reason = "until a live cluster can be scanned"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "until a live cluster can be scanned")
+    )]
     Now,
     /// `--at` says so.
     Given,
@@ -102,7 +105,9 @@ pub enum AtFrom {
 
 /// There are objects, but no time as of which to judge them.
 #[derive(Debug, thiserror::Error)]
-#[error("no object in the files tells a time: say with --at when they were read from their cluster")]
+#[error(
+    "no object in the files tells a time: say with --at when they were read from their cluster"
+)]
 pub struct NoTime;
 
 /// Scans, prints, and says with the exit code what was found.
@@ -266,26 +271,32 @@ fn write_summary(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result
     if count(State::Inhibited) > 0 {
         write!(out, ", {} inhibited", count(State::Inhibited))?;
     }
-    write!(out, " in {} objects", found.objects)?;
+    write!(out, " in {}", text::count(found.objects, "object"))?;
     if found.unwatched > 0 {
-        write!(out, " ({} of kinds without rules left out)", found.unwatched)?;
+        write!(
+            out,
+            " ({} of kinds without rules left out)",
+            found.unwatched
+        )?;
     }
     if !found.errors.is_empty() {
-        write!(out, ", {} errors", found.errors.len())?;
+        write!(out, ", {}", text::count(found.errors.len(), "error"))?;
     }
-    match as_of(found) {
-        Some(as_of) => writeln!(out, ", {as_of}"),
-        None => writeln!(out),
+    writeln!(out)?;
+    if let Some(as_of) = as_of(found) {
+        table::styled(out, colour, Style::Dim, &as_of)?;
+        writeln!(out)?;
     }
+    Ok(())
 }
 
 /// The time as of which objects were judged, unless it goes without saying.
 fn as_of(found: &Found) -> Option<String> {
     match found.at_from {
         AtFrom::Now | AtFrom::Nowhere => None,
-        AtFrom::Given => Some(format!("as of {} (--at)", found.at)),
+        AtFrom::Given => Some(format!("As of {} (--at).", found.at)),
         AtFrom::Newest => Some(format!(
-            "as of {}, the newest time in the files (--at says otherwise)",
+            "As of {}, the newest time that the objects tell; --at sets another.",
             found.at
         )),
     }
@@ -333,6 +344,12 @@ fn write_json(out: &mut dyn Write, found: &Found) -> io::Result<()> {
     };
     serde_json::to_writer_pretty(&mut *out, &json)?;
     writeln!(out)
+}
+
+/// A time, with an error that says how to write one.
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse()
+        .map_err(|_| "write it as in RFC 3339, such as 2026-01-31T12:00:00Z")
 }
 
 /// Severities, with the valid ones in the help and in errors.

@@ -33,7 +33,7 @@ pub struct OwnerArgs {
     #[arg(value_name = "SUBJECT")]
     subject: Subject,
 
-    /// How many shards there are [default: `ALERTKUBE_SHARD_TOTAL`]
+    /// How many shards there are, if not as many as the environment says
     #[arg(long, value_name = "N", value_parser = total_parser())]
     total: Option<u32>,
 }
@@ -47,7 +47,7 @@ pub struct BalanceArgs {
     #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How many shards there are [default: `ALERTKUBE_SHARD_TOTAL`]
+    /// How many shards there are, if not as many as the environment says
     #[arg(long, value_name = "N", value_parser = total_parser())]
     total: Option<u32>,
 }
@@ -79,7 +79,11 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
                 (input.objects, input.errors)
             };
             for error in &errors {
-                writeln!(io::stderr(), "not read: {}", text::one_line(&error.to_string()))?;
+                writeln!(
+                    io::stderr(),
+                    "not read: {}",
+                    text::one_line(&error.to_string())
+                )?;
             }
             let colour = settings::colour(out.is_terminal());
             write_balance(&mut out, colour, &keys(&objects), total)?;
@@ -131,17 +135,21 @@ fn write_balance(
         _ => Style::Yellow,
     };
     let summary = format!(
-        "{} subjects, {:.2} max/mean, {} empty shards",
-        balance.subjects(),
+        "{}, {:.2} max/mean, {}",
+        text::count(balance.subjects(), "subject"),
         balance.max_to_mean(),
-        balance.empty_shards()
+        text::count(balance.empty_shards(), "empty shard")
     );
     table::styled(out, colour, style, &summary)?;
     writeln!(out)?;
     for to in BTreeSet::from([total.saturating_add(1), total.saturating_mul(2)]) {
         let moved = moved(keys.iter().copied(), total, to);
         let share = percent(moved, balance.subjects());
-        writeln!(out, "A change to {to} shards would move {moved} subjects ({share}).")?;
+        writeln!(
+            out,
+            "A change to {to} shards would move {} ({share}).",
+            text::count(moved, "subject")
+        )?;
     }
     Ok(())
 }

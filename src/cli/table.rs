@@ -129,8 +129,12 @@ mod tests {
 
     fn written(colour: bool) -> String {
         let rows = [
-            [Cell::new("ä", Style::Red), Cell::number(7), Cell::plain("x")],
-            [Cell::plain("long"), Cell::number(100), Cell::plain("")],
+            [
+                Cell::new("ä", Style::Red),
+                Cell::number(&7),
+                Cell::plain("x"),
+            ],
+            [Cell::plain("long"), Cell::number(&100), Cell::plain("")],
         ];
         let mut out = Vec::new();
         write(&mut out, colour, ["NAME", "N", "WHY"], &rows).unwrap();
@@ -148,6 +152,9 @@ mod tests {
     #[test]
     fn colours_change_no_width() {
         let written = written(true);
-        assert!(written.contains("\x1b[1;31mä\x1b[0m       7  x"), "{written:?}");
+        assert!(
+            written.contains("\x1b[1;31mä\x1b[0m       7  x"),
+            "{written:?}"
+        );
     }
 }

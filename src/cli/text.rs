@@ -25,3 +25,12 @@ pub fn duration(duration: Duration) -> String {
         (d, h, _) => format!("{d}d {h}h"),
     }
 }
+
+/// `1 pod`, `3 pods`.
+pub fn count(n: usize, what: &str) -> String {
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
+}

@@ -82,7 +82,11 @@ fn mk_mixed() -> Found {
     let mut found = mk_found(vec![
         mk_alert("StatefulSet/shop/db", State::Pending, Severity::Critical),
         mk_alert("Deployment/shop/web", State::Firing, Severity::Warning),
-        mk_alert("DaemonSet/kube-system/agent", State::Inhibited, Severity::Info),
+        mk_alert(
+            "DaemonSet/kube-system/agent",
+            State::Inhibited,
+            Severity::Info,
+        ),
         mk_alert("Deployment/shop/api", State::Firing, Severity::Critical),
     ]);
     let broken = std::env::temp_dir().join("alertkube-no-such-file.json");
