@@ -7,10 +7,7 @@
 use std::{cell::Cell, fmt, marker::PhantomData};
 
 use jiff::Timestamp;
-use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess, SeqAccess,
-    VariantAccess, Visitor,
-};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// Counts what did not fit.
 pub type Malformed = Cell<u32>;
@@ -103,6 +100,7 @@ impl<'de, T: Lenient> DeserializeSeed<'de> for Reader<'_, T> {
     }
 }
 
+/// Every shape that JSON and YAML have.
 impl<'de, T: Lenient> Visitor<'de> for Reader<'_, T> {
     type Value = Option<T>;
 
@@ -138,39 +136,8 @@ impl<'de, T: Lenient> Visitor<'de> for Reader<'_, T> {
         Ok(None)
     }
 
-    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-        value.deserialize_any(self)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
-        value.deserialize_any(self)
-    }
-
-    // What follows fits nothing that Kubernetes has.
-
+    /// No whole number, or one beyond 64 bits.
     fn visit_f64<E: Error>(self, _number: f64) -> Result<Self::Value, E> {
-        Ok(self.fit(None))
-    }
-
-    fn visit_i128<E: Error>(self, _number: i128) -> Result<Self::Value, E> {
-        Ok(self.fit(None))
-    }
-
-    fn visit_u128<E: Error>(self, _number: u128) -> Result<Self::Value, E> {
-        Ok(self.fit(None))
-    }
-
-    fn visit_bytes<E: Error>(self, _bytes: &[u8]) -> Result<Self::Value, E> {
-        Ok(self.fit(None))
-    }
-
-    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<Self::Value, A::Error> {
-        let (IgnoredAny, content) = tagged.variant()?;
-        content.newtype_variant::<IgnoredAny>()?;
         Ok(self.fit(None))
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::rules::Evaluation;
 
-/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in [`kinds!`].
+/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in `kinds!`.
 pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its place in tables.
     const ID: KindId;
@@ -56,7 +56,7 @@ impl<'de, K: Kind> Deserialize<'de> for Wire<K> {
         let (mut object, mut malformed) = lenient::read::<K, D>(deserializer)?;
         let meta = object.meta_mut();
         if meta.name.is_empty() {
-            malformed += 1;
+            malformed = malformed.saturating_add(1);
         }
         if meta.uid.is_empty() {
             // Written by hand: objects must stay distinct.

@@ -71,3 +71,127 @@ pub fn moved(keys: impl IntoIterator<Item = ShardKey>, from: u32, to: u32) -> us
         .filter(|key| Sharder::owner_of(key.as_str(), from) != Sharder::owner_of(key.as_str(), to))
         .count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Subject;
+
+    fn key(kind: &str, namespace: &str, name: &str) -> ShardKey {
+        ShardKey::of(&Subject {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        })
+    }
+
+    /// 12,000 subjects as clusters have them: teams with stages, the same few names in each, jobs, stateful sets, agents, nodes.
+    fn realistic() -> Vec<ShardKey> {
+        let mut keys = Vec::new();
+        for team in 0..95 {
+            for stage in ["dev", "staging", "prod"] {
+                let namespace = format!("team-{team:02}-{stage}");
+                for number in 0..20 {
+                    keys.push(key("Deployment", &namespace, &format!("service-{number}")));
+                }
+                for name in [
+                    "api", "web", "worker", "frontend", "gateway", "cache", "auth", "billing",
+                ] {
+                    keys.push(key("Deployment", &namespace, name));
+                }
+                for name in ["postgres", "redis", "kafka", "rabbitmq", "minio"] {
+                    keys.push(key("StatefulSet", &namespace, name));
+                }
+                for name in ["backup", "report", "cleanup", "sync", "rotate-keys"] {
+                    keys.push(key("CronJob", &namespace, name));
+                }
+                keys.push(key("DaemonSet", &namespace, "log-agent"));
+            }
+        }
+        for number in 0.. {
+            if keys.len() == 12_000 {
+                break;
+            }
+            keys.push(key(
+                "Node",
+                "",
+                &format!("ip-10-0-{}-{}", number / 256, number % 256),
+            ));
+        }
+        keys
+    }
+
+    #[test]
+    fn realistic_subjects_are_balanced() {
+        let keys = realistic();
+        assert_eq!(keys.len(), 12_000);
+        for total in 2..=16 {
+            let balance = Balance::new(keys.iter().copied(), total);
+            assert!(balance.max_to_mean() <= 1.15, "{total}: {balance:?}");
+            assert_eq!(balance.empty_shards(), 0, "{total}");
+            assert_eq!(
+                balance
+                    .shards()
+                    .map(|(_, subjects)| subjects)
+                    .sum::<usize>(),
+                12_000
+            );
+            assert_eq!(balance.shards().count(), total as usize);
+        }
+    }
+
+    #[test]
+    fn no_shard_is_empty_where_namespace_and_name_are_alike() {
+        for suffix in ["", "-api"] {
+            let names: Vec<_> = (0..1000).map(|number| format!("app-{number}")).collect();
+            let keys = names
+                .iter()
+                .map(|name| key("Deployment", name, &format!("{name}{suffix}")));
+            for total in 2..=16 {
+                let balance = Balance::new(keys.clone(), total);
+                assert_eq!(balance.empty_shards(), 0, "{balance:?}");
+            }
+            // The reason for hashing twice: the bare text leaves half of the shards empty.
+            let odd = names
+                .iter()
+                .filter(|name| {
+                    Sharder::owner_of(&format!("Deployment/{name}/{name}{suffix}"), 2) == 1
+                })
+                .count();
+            assert!(odd == 0 || odd == 1000, "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_total_that_is_doubled_moves_half() {
+        let keys = realistic();
+        let share = |from, to| moved(keys.iter().copied(), from, to) as f64 / keys.len() as f64;
+        assert!(share(3, 3) == 0.0 && share(0, 1) == 0.0);
+        for (from, to, expected) in [
+            (2, 4, 0.5),
+            (4, 8, 0.5),
+            (1, 3, 0.667),
+            (2, 3, 0.667),
+            (4, 5, 0.8),
+        ] {
+            let share = share(from, to);
+            assert!((share - expected).abs() < 0.02, "{from} to {to}: {share}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_in_balance() {
+        for total in [0, 1, u32::MAX] {
+            let balance = Balance::new([], total);
+            assert!((balance.max_to_mean() - 1.0).abs() < f64::EPSILON);
+            assert_eq!((balance.total(), balance.subjects()), (total.max(1), 0));
+        }
+        let one = Balance::new([key("Node", "", "node-1")], 4);
+        assert_eq!(one.empty_shards(), 3);
+        assert!((one.max_to_mean() - 4.0).abs() < f64::EPSILON);
+        assert_eq!(
+            one.shards().collect::<Vec<_>>(),
+            [(0, 0), (1, 1), (2, 0), (3, 0)]
+        );
+    }
+}

@@ -266,3 +266,6 @@ fn ordinal(text: &str) -> Option<&str> {
     (is_name && ordinal.bytes().all(|byte| byte.is_ascii_digit()) && !ordinal.is_empty())
         .then_some(ordinal)
 }
+
+#[cfg(test)]
+mod tests;

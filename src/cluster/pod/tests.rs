@@ -94,8 +94,8 @@ fn decode(value: &Value) -> Wire<Pod> {
     serde_json::from_str(&value.to_string()).unwrap()
 }
 
-fn time(text: &str) -> Option<Timestamp> {
-    Some(text.parse().unwrap())
+fn time(text: &str) -> Timestamp {
+    text.parse().unwrap()
 }
 
 #[test]
@@ -115,8 +115,14 @@ fn every_field_of_interest_is_read() {
     assert_eq!(&*metadata.uid, "6c1b6c06-3a43-4d7d-9f1c-6ef6c6b2b0a4");
     assert_eq!(&*metadata.resource_version, "81234");
     assert_eq!(metadata.generation, 2);
-    assert_eq!(metadata.creation_timestamp, time("2026-11-03T09:00:00Z"));
-    assert_eq!(metadata.deletion_timestamp, time("2026-11-03T10:00:30Z"));
+    assert_eq!(
+        metadata.creation_timestamp,
+        Some(time("2026-11-03T09:00:00Z"))
+    );
+    assert_eq!(
+        metadata.deletion_timestamp,
+        Some(time("2026-11-03T10:00:30Z"))
+    );
     assert_eq!(metadata.finalizers, [Box::from("example.com/hold")]);
     assert_eq!(metadata.pod_template_hash.as_deref(), Some("7d9fbc8b5"));
     assert_eq!(metadata.rollouts_pod_template_hash.as_deref(), Some("6f8b"));
@@ -157,13 +163,16 @@ fn every_field_of_interest_is_read() {
     assert_eq!(&*status.phase, "Running");
     assert_eq!(&*status.reason, "Evicted");
     assert_eq!(&*status.message, "low on memory");
-    assert_eq!(status.start_time, time("2026-11-03T09:00:01Z"));
+    assert_eq!(status.start_time, Some(time("2026-11-03T09:00:01Z")));
     assert_eq!(&*status.nominated_node_name, "node-2");
     let condition = &status.conditions[0];
     assert_eq!((&*condition.r#type, &*condition.status), ("Ready", "False"));
     assert_eq!(&*condition.reason, "ContainersNotReady");
     assert_eq!(&*condition.message, "containers with unready status: [app]");
-    assert_eq!(condition.last_transition_time, time("2026-11-03T09:00:02Z"));
+    assert_eq!(
+        condition.last_transition_time,
+        Some(time("2026-11-03T09:00:02Z"))
+    );
     let app = &status.container_statuses[0];
     assert_eq!(
         (&*app.name, app.restart_count, app.ready, app.started),
@@ -176,13 +185,13 @@ fn every_field_of_interest_is_read() {
     let last = app.last_state.terminated.as_ref().unwrap();
     assert_eq!((last.exit_code, last.signal), (137, Some(9)));
     assert_eq!((&*last.reason, &*last.message), ("OOMKilled", "last words"));
-    assert_eq!(last.started_at, time("2026-11-03T09:10:00Z"));
-    assert_eq!(last.finished_at, time("2026-11-03T09:11:00.5Z"));
+    assert_eq!(last.started_at, Some(time("2026-11-03T09:10:00Z")));
+    assert_eq!(last.finished_at, Some(time("2026-11-03T09:11:00.5Z")));
     let proxy = &status.init_container_statuses[0];
     assert!(proxy.ready);
     assert_eq!(
         proxy.state.running.as_ref().unwrap().started_at,
-        time("2026-11-03T09:00:04Z")
+        Some(time("2026-11-03T09:00:04Z"))
     );
 }
 
@@ -241,11 +250,11 @@ status:
     assert_eq!(&*pod.metadata.uid, "123");
     assert_eq!(
         pod.metadata.creation_timestamp,
-        time("2026-11-03T09:00:00Z")
+        Some(time("2026-11-03T09:00:00Z"))
     );
     assert_eq!(
         pod.metadata.deletion_timestamp,
-        time("2026-11-03T10:00:00Z")
+        Some(time("2026-11-03T10:00:00Z"))
     );
     assert!(pod.metadata.mirror);
     assert_eq!(pod.metadata.pod_template_hash.as_deref(), Some("5955"));
