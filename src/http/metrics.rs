@@ -1,0 +1,511 @@
+//! The program's metrics. The only module that knows the crate `prometheus`.
+//!
+//! Every series exists from the start: label values are closed sets, so that a rate over a counter sees its first increment, and an alerting rule never waits for
+//! a series to appear. What is known as a state rather than as events is asked for at each scrape ([`Metrics::at_scrape`]).
+
+mod define;
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use define::Define;
+use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounterVec, Registry, TextEncoder};
+
+use crate::{
+    alert::{Severity, State, Transition},
+    cluster::KindId,
+    notify::Reason,
+    rules::Rule,
+};
+
+/// Buckets for one exchange with a receiver: from a write to a pipe to the time-out of 10 s.
+const SEND_BUCKETS: [f64; 11] = [
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0,
+];
+
+/// Buckets from a decision to its delivery: 1 ms is an idle program and a near receiver; 10 and 50 ms are its goals for p50 and p99; seconds are retries; 300 s is the
+/// longest wait between two attempts, so what is above it has failed at least twice in a row.
+const DELIVERY_BUCKETS: [f64; 14] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+/// Buckets for one evaluation of one object, or a batch of timers: from microseconds up.
+const EVALUATION_BUCKETS: [f64; 8] = [
+    0.000_001, 0.000_005, 0.000_01, 0.000_05, 0.000_1, 0.001, 0.01, 0.1,
+];
+
+/// What a watch tells of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// It was in a list.
+    Listed,
+    /// It was made or has changed.
+    Applied,
+    /// It is gone.
+    Deleted,
+}
+
+impl WatchEvent {
+    const ALL: [Self; 3] = [Self::Listed, Self::Applied, Self::Deleted];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Listed => "listed",
+            Self::Applied => "applied",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// Why a watch failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchFailure {
+    /// 410 Gone: its resource version is too old.
+    Expired,
+    /// 401 or 403.
+    Forbidden,
+    /// 404: the kind is not served.
+    NotServed,
+    /// 422: streaming lists are not served.
+    NoStreamingList,
+    /// 429.
+    Throttled,
+    /// 5xx.
+    Server,
+    /// No connection, or one that broke.
+    Connection,
+    /// No sign of life for too long.
+    Silent,
+    /// An answer that cannot be read.
+    Malformed,
+    /// Anything else.
+    Other,
+}
+
+impl WatchFailure {
+    /// Every reason.
+    pub const ALL: [Self; 10] = [
+        Self::Expired,
+        Self::Forbidden,
+        Self::NotServed,
+        Self::NoStreamingList,
+        Self::Throttled,
+        Self::Server,
+        Self::Connection,
+        Self::Silent,
+        Self::Malformed,
+        Self::Other,
+    ];
+
+    /// The value of the label `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Forbidden => "forbidden",
+            Self::NotServed => "notServed",
+            Self::NoStreamingList => "noStreamingList",
+            Self::Throttled => "throttled",
+            Self::Server => "server",
+            Self::Connection => "connection",
+            Self::Silent => "silent",
+            Self::Malformed => "malformed",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The metrics of the program.
+pub struct Metrics {
+    registry: Registry,
+    watch_events: IntCounterVec,
+    watch_restarts: IntCounterVec,
+    watch_failures: IntCounterVec,
+    malformed: IntCounterVec,
+    evaluation: Histogram,
+    transitions: IntCounterVec,
+    delivered: IntCounterVec,
+    failed: IntCounterVec,
+    dropped: IntCounterVec,
+    refused: IntCounterVec,
+    coalesced: IntCounterVec,
+    send_seconds: HistogramVec,
+    delivery_seconds: HistogramVec,
+    gauges: Gauges,
+    scrape: Mutex<Vec<AtScrape>>,
+}
+
+/// Sets gauges when the metrics are read.
+type AtScrape = Box<dyn Fn(&Gauges) + Send>;
+
+/// The gauges that are set when the metrics are read.
+pub struct Gauges {
+    watch_lag: GaugeVec,
+    watch_synced: GaugeVec,
+    watch_degraded: GaugeVec,
+    findings: GaugeVec,
+    alerts: GaugeVec,
+    subjects: GaugeVec,
+    queue: GaugeVec,
+    queue_age: GaugeVec,
+    clock_offset: Gauge,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gauges").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// Every metric at zero, with a series for each rule and receiver named here. The index and the total of the shard are only shown.
+    ///
+    /// # Errors
+    ///
+    /// Never in practice: a name is malformed or used twice, which a test rules out.
+    pub fn new(
+        shard_index: u32,
+        shard_total: u32,
+        rules: &[&'static Rule],
+        receivers: &[&str],
+    ) -> Result<Self, prometheus::Error> {
+        let define = Define(Registry::new());
+        let kinds: Vec<_> = KindId::ALL.iter().map(|kind| kind.as_str()).collect();
+        let rules: Vec<_> = rules.iter().map(|rule| rule.name).collect();
+        let events = WatchEvent::ALL.map(WatchEvent::as_str);
+        let failures = WatchFailure::ALL.map(WatchFailure::as_str);
+        let reasons = Reason::ALL.map(Reason::as_str);
+        let severities = Severity::ALL.map(Severity::as_str);
+
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        define
+            .gauge(
+                "build_info",
+                "Always 1; the version is in the label.",
+                &version,
+            )?
+            .set(1.0);
+        define
+            .gauge(
+                "shard_index",
+                "The index of this replica's shard; 0 if unsharded.",
+                &[],
+            )?
+            .set(shard_index.into());
+        define
+            .gauge("shard_total", "The number of shards; 1 if unsharded.", &[])?
+            .set(shard_total.max(1).into());
+        let gauges = Gauges {
+            watch_lag: define.gauges(
+                "watch_lag_seconds",
+                "Time since the API server was last heard on the watch of a kind.",
+                &[("kind", &kinds)],
+            )?,
+            watch_synced: define.gauges(
+                "watch_synced",
+                "Whether the first list of a kind is complete (1) or not (0).",
+                &[("kind", &kinds)],
+            )?,
+            watch_degraded: define.gauges(
+                "watch_degraded",
+                "Whether a kind cannot be watched (1): nobody is paged for what happens to it now.",
+                &[("kind", &kinds)],
+            )?,
+            findings: define.gauges(
+                "findings",
+                "Objects that show the condition of a rule now, in the whole cluster.",
+                &[("alertname", &rules)],
+            )?,
+            alerts: define.gauges(
+                "alerts",
+                "Alerts by state and severity, in the whole cluster.",
+                &[
+                    ("state", &STATES.map(state_name)),
+                    ("severity", &severities),
+                ],
+            )?,
+            subjects: define.gauges(
+                "subjects",
+                "Subjects with an alert, by whether this replica pages for them (owned) or another one does (foreign).",
+                &[("owner", &["owned", "foreign"])],
+            )?,
+            queue: define.gauges(
+                "notification_queue_length",
+                "Alerts of which a receiver is owed something.",
+                &[("receiver", receivers)],
+            )?,
+            queue_age: define.gauges(
+                "notification_queue_age_seconds",
+                "Age of the oldest thing that a receiver is owed; 0 if nothing is.",
+                &[("receiver", receivers)],
+            )?,
+            clock_offset: define.gauge(
+                "clock_offset_seconds",
+                "The API server's clock minus this machine's.",
+                &[],
+            )?,
+        };
+        Ok(Self {
+            watch_events: define.counters(
+                "watch_events_total",
+                "Objects that lists and watches have told of.",
+                &[("kind", &kinds), ("type", &events)],
+            )?,
+            watch_restarts: define.counters(
+                "watch_restarts_total",
+                "New lists of a kind after its first one.",
+                &[("kind", &kinds)],
+            )?,
+            watch_failures: define.counters(
+                "watch_failures_total",
+                "Failures of lists and watches.",
+                &[("kind", &kinds), ("reason", &failures)],
+            )?,
+            malformed: define.counters(
+                "malformed_fields_total",
+                "Fields that rules read but that were malformed, and so counted as absent.",
+                &[("kind", &kinds)],
+            )?,
+            evaluation: define.histogram(
+                "evaluation_duration_seconds",
+                "Time to evaluate one object.",
+                &EVALUATION_BUCKETS,
+            )?,
+            transitions: define.counters(
+                "alert_transitions_total",
+                "Transitions of alerts that this replica pages for.",
+                &[
+                    ("transition", &["fired", "changed", "resolved"]),
+                    ("severity", &severities),
+                ],
+            )?,
+            delivered: define.counters(
+                "notifications_total",
+                "Messages that were delivered.",
+                &[("receiver", receivers)],
+            )?,
+            failed: define.counters(
+                "notifications_failed_total",
+                "Attempts to deliver that failed.",
+                &[("receiver", receivers), ("reason", &reasons)],
+            )?,
+            dropped: define.counters(
+                "notifications_dropped_total",
+                "Messages that were given up: refused for good, and their alert is over.",
+                &[("receiver", receivers)],
+            )?,
+            refused: define.counters(
+                "notifications_refused_total",
+                "Attempts that the emit gate refused, because this replica did not own the subject for long enough.",
+                &[("receiver", receivers)],
+            )?,
+            coalesced: define.counters(
+                "notifications_coalesced_total",
+                "Transitions that were folded into a later message about the same alert.",
+                &[("receiver", receivers)],
+            )?,
+            send_seconds: define.histograms(
+                "notification_duration_seconds",
+                "Time of one attempt to deliver.",
+                &[("receiver", receivers)],
+                &SEND_BUCKETS,
+            )?,
+            delivery_seconds: define.histograms(
+                "detection_to_send_seconds",
+                "Time from the transition of an alert to its delivery.",
+                &[("receiver", receivers)],
+                &DELIVERY_BUCKETS,
+            )?,
+            gauges,
+            scrape: Mutex::new(Vec::new()),
+            registry: define.0,
+        })
+    }
+
+    /// Counts an object that a list or a watch told of.
+    pub fn watch_event(&self, kind: KindId, event: WatchEvent) {
+        self.watch_events
+            .with_label_values(&[kind.as_str(), event.as_str()])
+            .inc();
+    }
+
+    /// Counts a new list of a kind after its first.
+    pub fn watch_restarted(&self, kind: KindId) {
+        self.watch_restarts
+            .with_label_values(&[kind.as_str()])
+            .inc();
+    }
+
+    /// Counts a failure of a list or a watch.
+    pub fn watch_failed(&self, kind: KindId, reason: WatchFailure) {
+        self.watch_failures
+            .with_label_values(&[kind.as_str(), reason.as_str()])
+            .inc();
+    }
+
+    /// Counts malformed fields.
+    pub fn malformed(&self, kind: KindId, fields: u32) {
+        self.malformed
+            .with_label_values(&[kind.as_str()])
+            .inc_by(fields.into());
+    }
+
+    /// Notes how long the evaluation of an object took.
+    pub fn evaluated(&self, took: Duration) {
+        self.evaluation.observe(took.as_secs_f64());
+    }
+
+    /// Counts a transition of an alert.
+    pub fn transition(&self, transition: Transition, severity: Severity) {
+        let transition = match transition {
+            Transition::Fired => "fired",
+            Transition::Changed => "changed",
+            Transition::Resolved(_) => "resolved",
+        };
+        self.transitions
+            .with_label_values(&[transition, severity.as_str()])
+            .inc();
+    }
+
+    /// Notes an attempt to deliver.
+    pub fn send_finished(&self, receiver: &str, result: Result<(), Reason>, took: Duration) {
+        match result {
+            Ok(()) => self.delivered.with_label_values(&[receiver]).inc(),
+            Err(reason) => self
+                .failed
+                .with_label_values(&[receiver, reason.as_str()])
+                .inc(),
+        }
+        self.send_seconds
+            .with_label_values(&[receiver])
+            .observe(took.as_secs_f64());
+    }
+
+    /// Notes how long it took from a transition to its delivery.
+    pub fn delivered_after(&self, receiver: &str, waited: Duration) {
+        self.delivery_seconds
+            .with_label_values(&[receiver])
+            .observe(waited.as_secs_f64());
+    }
+
+    /// Counts a message that was given up.
+    pub fn dropped(&self, receiver: &str) {
+        self.dropped.with_label_values(&[receiver]).inc();
+    }
+
+    /// Counts attempts that the emit gate refused.
+    pub fn refused(&self, receiver: &str, attempts: u64) {
+        self.refused.with_label_values(&[receiver]).inc_by(attempts);
+    }
+
+    /// Counts transitions that were folded into a later message.
+    pub fn coalesced(&self, receiver: &str, transitions: u64) {
+        self.coalesced
+            .with_label_values(&[receiver])
+            .inc_by(transitions);
+    }
+
+    /// Sets gauges whenever the metrics are read. What is called must be quick, and must not read the metrics itself.
+    pub fn at_scrape(&self, set: impl Fn(&Gauges) + Send + 'static) {
+        let mut scrape = self.scrape.lock().unwrap_or_else(PoisonError::into_inner);
+        scrape.push(Box::new(set));
+    }
+
+    /// All metrics in Prometheus' text format, version 0.0.4.
+    ///
+    /// # Errors
+    ///
+    /// A metric cannot be encoded, which a test rules out.
+    pub fn render(&self) -> Result<String, prometheus::Error> {
+        for set in &*self.scrape.lock().unwrap_or_else(PoisonError::into_inner) {
+            set(&self.gauges);
+        }
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+}
+
+/// Every state of an alert.
+const STATES: [State; 4] = [
+    State::Pending,
+    State::Firing,
+    State::Inhibited,
+    State::Resolved,
+];
+
+/// The value of the label `state`.
+const fn state_name(state: State) -> &'static str {
+    match state {
+        State::Pending => "pending",
+        State::Firing => "firing",
+        State::Inhibited => "inhibited",
+        State::Resolved => "resolved",
+    }
+}
+
+impl Gauges {
+    /// The time since the API server was last heard on the watch of a kind.
+    pub fn watch_lag(&self, kind: KindId, lag: Duration) {
+        self.watch_lag
+            .with_label_values(&[kind.as_str()])
+            .set(lag.as_secs_f64());
+    }
+
+    /// Whether the first list of a kind is complete, and whether it cannot be watched now.
+    pub fn watch(&self, kind: KindId, synced: bool, degraded: bool) {
+        let kind = [kind.as_str()];
+        self.watch_synced
+            .with_label_values(&kind)
+            .set(f64::from(u8::from(synced)));
+        self.watch_degraded
+            .with_label_values(&kind)
+            .set(f64::from(u8::from(degraded)));
+    }
+
+    /// The number of objects that show the condition of a rule.
+    pub fn findings(&self, rule: &Rule, objects: usize) {
+        self.findings
+            .with_label_values(&[rule.name])
+            .set(objects as f64);
+    }
+
+    /// The number of alerts in this state and of this severity.
+    pub fn alerts(&self, state: State, severity: Severity, alerts: usize) {
+        self.alerts
+            .with_label_values(&[state_name(state), severity.as_str()])
+            .set(alerts as f64);
+    }
+
+    /// The number of subjects with an alert: of this replica, and of others.
+    pub fn subjects(&self, owned: usize, foreign: usize) {
+        self.subjects
+            .with_label_values(&["owned"])
+            .set(owned as f64);
+        self.subjects
+            .with_label_values(&["foreign"])
+            .set(foreign as f64);
+    }
+
+    /// The length of a receiver's queue, and the age of the oldest thing in it.
+    pub fn queue(&self, receiver: &str, length: usize, age: Duration) {
+        self.queue.with_label_values(&[receiver]).set(length as f64);
+        self.queue_age
+            .with_label_values(&[receiver])
+            .set(age.as_secs_f64());
+    }
+
+    /// The API server's clock minus this machine's, in seconds.
+    pub fn clock_offset(&self, seconds: f64) {
+        self.clock_offset.set(seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests;
