@@ -7,7 +7,6 @@ mod run;
 mod scan;
 mod shard;
 mod table;
-mod text;
 
 pub use exit::Exit;
 

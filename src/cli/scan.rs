@@ -14,11 +14,11 @@ use super::{
     Exit,
     files::{self, FileError},
     table::{self, Cell, Style},
-    text,
 };
 use crate::{
     alert::{Alert, Fingerprint, Labels, Member, Severity, State},
     cluster::{Object, Subject},
+    notify::text,
     settings::{self, Settings},
 };
 

@@ -9,10 +9,10 @@ use std::{
 use super::{
     Exit, files,
     table::{self, Cell, Style},
-    text,
 };
 use crate::{
     cluster::{Object, Subject},
+    notify::text,
     settings::{self, Settings},
     shard::{Balance, ShardKey, Sharder, moved},
 };

@@ -3,13 +3,11 @@
 mod choice;
 mod env;
 mod logging;
-mod secret;
 mod terminal;
 
 pub use choice::NotOneOf;
 pub use env::{VARIABLES, Variable};
 pub use logging::{LogFormat, LogLevel, init as init_logging};
-pub use secret::Secret;
 pub use terminal::colour;
 
 use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr};
@@ -17,7 +15,10 @@ use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr};
 use reqwest::Url;
 
 use self::env::RawEnv;
-use crate::shard::{ShardError, Sharder};
+use crate::{
+    notify::Secret,
+    shard::{ShardError, Sharder},
+};
 
 /// What the program was told, validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
