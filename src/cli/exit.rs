@@ -29,13 +29,19 @@ impl From<Exit> for ExitCode {
 
 /// Prints an error with its causes, and says how to end.
 pub fn report(error: &anyhow::Error) -> Exit {
+    let exit = exit_of(error);
+    if exit != Exit::Success {
+        // If nobody listens, the exit code still tells.
+        let _ = write!(io::stderr(), "{}", with_causes(error));
+    }
+    exit
+}
+
+fn exit_of(error: &anyhow::Error) -> Exit {
     if is_broken_pipe(error) {
         // Whoever reads our output has read enough (`alertkube scan | head`).
-        return Exit::Success;
-    }
-    // If nobody listens, the exit code still tells.
-    let _ = write!(io::stderr(), "{}", with_causes(error));
-    if error.is::<SettingsError>() || error.is::<ShardError>() {
+        Exit::Success
+    } else if error.is::<SettingsError>() || error.is::<ShardError>() {
         Exit::Usage
     } else {
         Exit::Failure
@@ -84,14 +90,14 @@ mod tests {
     #[test]
     fn bad_settings_and_failures_end_differently() {
         let settings = SettingsError::Invalid(Vec::new());
-        assert_eq!(report(&settings.into()), Exit::Usage);
-        assert_eq!(report(&anyhow!("no")), Exit::Failure);
+        assert_eq!(exit_of(&settings.into()), Exit::Usage);
+        assert_eq!(exit_of(&anyhow!("no")), Exit::Failure);
     }
 
     #[test]
     fn a_reader_that_has_gone_is_no_error() {
         let gone = io::Error::from(io::ErrorKind::BrokenPipe);
         let error = Err::<(), _>(gone).context("cannot write").unwrap_err();
-        assert_eq!(report(&error), Exit::Success);
+        assert_eq!(exit_of(&error), Exit::Success);
     }
 }

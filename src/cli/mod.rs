@@ -156,4 +156,13 @@ mod tests {
         ];
         insta::assert_snapshot!(errors.join("----\n"));
     }
+
+    #[test]
+    fn the_readme_has_every_rule() {
+        let readme = include_str!("../../README.md");
+        for rule in crate::rules::POD_RULES {
+            let row = format!("| `{}` | {} |", rule.name, rule.description);
+            assert!(readme.contains(&row), "{row}");
+        }
+    }
 }

@@ -259,6 +259,24 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_has_every_variable_as_the_help_has_it() {
+        let readme = include_str!("../../README.md");
+        for Variable {
+            name,
+            default,
+            help,
+        } in VARIABLES
+        {
+            let default = match *default {
+                "" => String::new(),
+                default => format!("`{default}` "),
+            };
+            let row = format!("| `{name}` | {default}| {help} |");
+            assert!(readme.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn variables_of_others_are_left_alone() {
         let (raw, problems) = read(&[("LOG", "x"), ("ALERTKUBER_LOG", "x"), ("HOME", "/")]);
         assert_eq!(raw, RawEnv::default());
