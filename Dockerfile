@@ -5,9 +5,7 @@ FROM rust:1.95-alpine AS build
 # The C library's headers, for the one dependency with native code (ring).
 RUN apk add --no-cache musl-dev ca-certificates
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
-COPY src ./src
-COPY benches ./benches
+COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --locked --profile dist --bin alertkube \

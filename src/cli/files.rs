@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use self::newest::newest_time;
@@ -129,8 +129,14 @@ struct Origin<'a> {
 struct Envelope<'a> {
     api_version: Option<String>,
     kind: Option<String>,
-    #[serde(borrow)]
+    /// `null` is an empty list: so Go writes one.
+    #[serde(borrow, default, deserialize_with = "present")]
     items: Option<&'a RawValue>,
+}
+
+/// A field that is there, also if it is `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl Input {

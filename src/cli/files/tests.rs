@@ -98,6 +98,7 @@ fn an_error_says_where_and_why() {
         ("", "x: holds no Kubernetes object"),
         ("# nothing\n", "x: holds no Kubernetes object"),
         (r#"{"kind":"List","items":[]}"#, ""),
+        (r#"{"kind":"PodList","items":null}"#, ""),
         (
             "{\n \"kind\": \"Pod\"",
             "x:2:14: EOF while parsing an object",
@@ -120,9 +121,21 @@ fn an_error_says_where_and_why() {
             "x:2:16: invalid type: string \"none\", expected a sequence",
         ),
     ] {
-        let errors = errors(&from_text("x", text)).join("\n");
-        assert_eq!(errors, error, "{text}");
+        let input = from_text("x", text);
+        assert_eq!(errors(&input).join("\n"), error, "{text}");
+        assert_eq!(input.objects.len(), 0, "{text}");
     }
+}
+
+#[test]
+fn an_object_with_fields_that_cannot_be_read_is_named_and_still_scanned() {
+    let pod = POD.replace("\"2026-01-01T00:00:00Z\"", "7");
+    let input = from_text("pods.json", &format!("{POD}\n{pod}"));
+    assert_eq!(input.objects.len(), 2);
+    assert_eq!(
+        errors(&input),
+        ["pods.json:2:1: Pod/shop/web-1: fields that cannot be read, and count as absent: 1"]
+    );
 }
 
 #[test]
