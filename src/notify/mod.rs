@@ -10,7 +10,7 @@ mod message;
 mod outbox;
 pub mod receivers;
 mod secret;
-mod text;
+pub(crate) mod text;
 mod worker;
 
 use std::{future::Future, time::Duration};
