@@ -124,7 +124,9 @@ pub struct Owed {
     pub notice: Arc<Notice>,
     /// How many there are.
     pub transitions: u32,
-    /// Whether one of them ended the alert.
+    /// Whether one of them began the alert.
+    pub fired: bool,
+    /// Whether one of them ended it.
     pub ended: bool,
     /// When the first of them came.
     pub since: Instant,
@@ -133,11 +135,11 @@ pub struct Owed {
 impl Owed {
     /// The debt of one notice.
     pub fn new(notice: Arc<Notice>, now: Instant) -> Self {
-        let ended = matches!(notice.transition, Transition::Resolved(_));
         Self {
-            notice,
             transitions: 1,
-            ended,
+            fired: notice.transition == Transition::Fired,
+            ended: matches!(notice.transition, Transition::Resolved(_)),
+            notice,
             since: now,
         }
     }
@@ -154,6 +156,7 @@ impl Owed {
         Self {
             notice: newer.notice,
             transitions: self.transitions.saturating_add(newer.transitions),
+            fired: self.fired || newer.fired,
             ended: self.ended || newer.ended,
             since: self.since,
         }

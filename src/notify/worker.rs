@@ -164,8 +164,7 @@ impl<R: Receiver> Run<R> {
             let due = handle.outbox().next_deadline();
             tokio::select! {
                 Some(Ended { id, alert, result, took }) = under_way.next() => {
-                    let outcome = result.as_ref().map(|()| ());
-                    let finished = handle.outbox().finish(id, outcome, Instant::now());
+                    let finished = handle.outbox().finish(id, result.as_ref().err(), Instant::now());
                     log.attempt(&alert, &result, finished, took);
                 }
                 () = handle.0.changed.notified(), if room => {}
@@ -228,7 +227,7 @@ impl Log {
             metrics,
             failing,
         } = self;
-        let reason = result.as_ref().map(|()| ()).map_err(|error| error.reason);
+        let reason = result.as_ref().err().map(|error| error.reason);
         metrics.send_finished(receiver, reason, took);
         match (result, finished) {
             (Ok(()), _) => {
