@@ -133,6 +133,7 @@ fn what_fired_and_ended_unseen_is_still_told() {
     let message = bench.deliver();
     assert_eq!(message.event, Event::Fired);
     assert_eq!(message.alert, mk_alert("web", Severity::Warning));
+    assert_eq!(message.at, at(60), "when it fired");
     assert_eq!(bench.outbox.len(), 1);
     let message = bench.deliver();
     assert_eq!(message.event, Event::Resolved(Resolution::Recovered));

@@ -108,8 +108,10 @@ fn spawn(receiver: impl Receiver) -> Worker {
 /// Lets the worker run until it owes nothing. In simulated time this takes none.
 async fn settled(worker: &Worker) {
     let owes_nothing = async {
+        let mut pause = Duration::from_millis(1);
         while worker.handle().owed() > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(1));
         }
     };
     timeout(Duration::from_secs(24 * 3_600), owes_nothing)
@@ -261,18 +263,86 @@ async fn the_end_of_a_worker_by_a_defect_is_seen() {
     drop(ended);
     worker.handle().push(mk_fired("web"));
     worker.ended().await;
+    worker.ended().await;
+    assert_eq!(worker.shutdown(Duration::from_secs(5)).await, 1);
+}
+
+/// Keeps all that this thread logs, while the second value lives.
+fn capture() -> (Captured, impl Sized) {
+    let captured = Captured::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(captured.clone())
+        .with_ansi(false)
+        .with_max_level(tracing::Level::TRACE)
+        .finish();
+    // With one subscriber only, tracing lets a thread without any decide for all whether a line is logged (`DISPATCHERS.has_just_one`).
+    let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
+    let here = tracing::subscriber::set_default(subscriber);
+    (captured, (here, second))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_lasts_is_loud_once() {
+    for (status, level) in [(404, "ERROR"), (400, "ERROR"), (503, " WARN")] {
+        let (captured, _logging) = capture();
+        let receiver = Scripted::new(match status {
+            404 => |number, _| {
+                if number < 50 {
+                    Act::Fail(404)
+                } else {
+                    Act::Take
+                }
+            },
+            400 => |number, _| {
+                if number < 50 {
+                    Act::Fail(400)
+                } else {
+                    Act::Take
+                }
+            },
+            _ => |number, _| {
+                if number < 50 {
+                    Act::Fail(503)
+                } else {
+                    Act::Take
+                }
+            },
+        });
+        let worker = spawn(receiver);
+        worker.handle().push(mk_fired("web"));
+        worker.handle().push(mk_fired("api"));
+        settled(&worker).await;
+        let logs = captured.text();
+        let count = |text: &str| logs.matches(text).count();
+        assert_eq!(count("cannot deliver"), 1, "{logs}");
+        let line = logs.lines().find(|line| line.contains("cannot deliver"));
+        assert!(line.unwrap().contains(level), "{logs}");
+        assert_eq!(count("delivers again"), 1, "{logs}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_is_counted_and_said() {
+    let (captured, _logging) = capture();
+    let metrics = metrics();
+    let worker = Worker::spawn(
+        Scripted::new(|_, _| Act::Fail(404)),
+        Arc::new(Sharder::default()),
+        Arc::clone(&metrics),
+    );
+    worker.handle().push(mk_fired("web"));
+    worker.handle().push(mk_resolved("web"));
+    settled(&worker).await;
+    let metrics = metrics.render().unwrap();
+    assert!(metrics.contains("alertkube_notifications_dropped_total{receiver=\"scripted\"} 1\n"));
+    let logs = captured.text();
+    assert!(logs.contains("gave up on a message"), "{logs}");
+    assert!(logs.contains("web"), "{logs}");
 }
 
 #[tokio::test]
 async fn a_webhook_gets_each_page_and_its_address_is_shown_nowhere() {
-    let captured = Captured::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(captured.clone())
-        .with_max_level(tracing::Level::TRACE)
-        .finish();
-    let _logs_here = tracing::subscriber::set_default(subscriber);
-    // With one subscriber only, tracing lets a thread without any decide for all whether a line is logged (`DISPATCHERS.has_just_one`).
-    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
+    let (captured, _logging) = capture();
 
     // It fails in several ways first, and quotes its own address.
     let hook = Hook::start(|number| async move {
@@ -315,7 +385,7 @@ async fn a_webhook_gets_each_page_and_its_address_is_shown_nowhere() {
         .lines()
         .filter(|line| line.contains("alertkube"))
         .collect();
-    assert_eq!(ours.len(), 5, "{logs}");
+    assert_eq!(ours.len(), 7, "{logs}");
     let metrics = metrics.render().unwrap();
     assert!(metrics.contains("alertkube_notifications_total{receiver=\"webhook\"} 2\n"));
     let parts = SECRET_PATH.split('/').filter(|part| part.len() > 5);
