@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{StreamExt as _, future::join_all, stream};
+use futures::{
+    StreamExt as _,
+    future::{join_all, select_all},
+    stream,
+};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
@@ -63,8 +67,8 @@ pub enum AppError {
     #[error("cannot serve metrics and health")]
     Serve(#[source] std::io::Error),
     /// A receiver's task ended: nothing would be delivered any more.
-    #[error("the task of the receiver {0} ended by a defect: see the log")]
-    Receiver(&'static str),
+    #[error("the task of a receiver ended by a defect: see the log")]
+    Receiver,
 }
 
 impl App {
@@ -74,9 +78,18 @@ impl App {
     ///
     /// The metrics contradict each other: a defect that a test rules out.
     pub fn new(options: Options) -> Result<Self, AppError> {
-        let Options { config, clock, sharder, cluster, listener, receivers } = options;
+        let Options {
+            config,
+            clock,
+            sharder,
+            cluster,
+            listener,
+            receivers,
+        } = options;
         let rules: Vec<_> = rules::all().collect();
         let metrics = Metrics::new(sharder.index(), sharder.total(), &rules, &receivers)?;
+        let health = Health::new(KindId::ALL);
+        health.show_in(&metrics);
         Ok(Self {
             config,
             clock,
@@ -84,7 +97,7 @@ impl App {
             cluster,
             listener,
             metrics: Arc::new(metrics),
-            health: Health::new(KindId::ALL),
+            health,
             workers: Vec::new(),
         })
     }
@@ -101,13 +114,27 @@ impl App {
     ///
     /// A part of the program that must not end did.
     pub async fn run(self, stop: CancellationToken) -> Result<(), AppError> {
-        let Self { config, clock, sharder, cluster, listener, metrics, health, mut workers } = self;
+        let Self {
+            config,
+            clock,
+            sharder,
+            cluster,
+            listener,
+            metrics,
+            health,
+            mut workers,
+        } = self;
         let mut watches = Vec::new();
         for &kind in KindId::ALL {
             let tap = Tap::new(kind.as_str(), clock.clone());
             // One client a kind: all users of one share its connection's queue.
             let client = cluster::client(&config, &tap)?;
-            show_watch(&metrics, &health, kind, tap.clone());
+            let heard = tap.clone();
+            metrics.at_scrape(move |gauges| {
+                // Before the first answer there is no lag to tell.
+                let lag = heard.last_byte().map(|last| last.elapsed());
+                gauges.watch_lag(kind, lag.unwrap_or_default());
+            });
             let events = kind.watch(client, tap, WatchOptions::default());
             watches.push(events.map(move |event| (kind, event)));
         }
@@ -123,22 +150,35 @@ impl App {
 
         let serving = listener.map(|listener| {
             // Served until the very end: who waits for a drain wants to see it.
-            AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health, CancellationToken::new())))
+            AbortOnDropHandle::new(tokio::spawn(http::serve(
+                listener,
+                metrics,
+                health,
+                CancellationToken::new(),
+            )))
         });
         let served = async {
             match serving {
-                Some(serving) => serving.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic))),
+                Some(serving) => serving
+                    .await
+                    .unwrap_or_else(|panic| Err(std::io::Error::other(panic))),
                 None => std::future::pending().await,
             }
         };
-        let ended = join_first(&mut workers);
+        let ended = async {
+            let ended = workers.iter_mut().map(|worker| Box::pin(worker.ended()));
+            select_all(ended).await;
+        };
         let result = tokio::select! {
             () = controller.run(stream::select_all(watches), stop) => Ok(()),
             served = served => Err(AppError::Serve(served.err().unwrap_or_else(|| std::io::Error::other("the server ended")))),
-            receiver = ended => Err(AppError::Receiver(receiver)),
+            () = ended => Err(AppError::Receiver),
         };
         info!("stopping: delivering what is owed");
-        let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(DRAIN))).await.into_iter().sum();
+        let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(DRAIN)))
+            .await
+            .into_iter()
+            .sum();
         if owed > 0 {
             warn!(alerts = owed, "stopped with messages undelivered");
         }

@@ -2,7 +2,7 @@
 //! waits for a receiver.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -41,6 +41,8 @@ pub struct Controller {
     metrics: Arc<Metrics>,
     health: Health,
     counts: Arc<Mutex<Counts>>,
+    /// The kinds of which a list was begun.
+    listed: BTreeSet<KindId>,
     /// The malformed objects that were reported, by UID.
     malformed: HashSet<Box<str>>,
     offset_said: bool,
@@ -67,7 +69,12 @@ impl Controller {
     ) -> Self {
         let counts = Arc::new(Mutex::new(Counts::default()));
         let shown = Arc::clone(&counts);
-        metrics.at_scrape(move |gauges| shown.lock().unwrap_or_else(PoisonError::into_inner).show(gauges));
+        metrics.at_scrape(move |gauges| {
+            shown
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .show(gauges)
+        });
         Self {
             engine,
             gate,
@@ -76,17 +83,25 @@ impl Controller {
             metrics,
             health,
             counts,
+            listed: BTreeSet::new(),
             malformed: HashSet::new(),
             offset_said: false,
         }
     }
 
     /// Runs until `stop`, or until there are no more events. What was decided by then is in the receivers' queues.
-    pub async fn run(mut self, events: impl Stream<Item = (KindId, Event)>, stop: CancellationToken) {
+    pub async fn run(
+        mut self,
+        events: impl Stream<Item = (KindId, Event)>,
+        stop: CancellationToken,
+    ) {
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
         loop {
-            let due = self.engine.next_deadline().map(|time| self.clock.instant(time));
+            let due = self
+                .engine
+                .next_deadline()
+                .map(|time| self.clock.instant(time));
             let wake = due.map_or(housekeeping, |due| due.min(housekeeping));
             tokio::select! {
                 biased;
@@ -117,7 +132,7 @@ impl Controller {
         let now = self.clock.now();
         match event {
             Event::ListStarted => {
-                if self.health.kind(kind).0 {
+                if !self.listed.insert(kind) {
                     self.metrics.watch_restarted(kind);
                 }
                 self.engine.list_started(kind);
@@ -127,7 +142,11 @@ impl Controller {
             }
             Event::ListDone => {
                 self.engine.list_done(kind, now);
-                info!(kind = kind.as_str(), unhealthy = self.engine.kept_objects(), "the list is complete");
+                info!(
+                    kind = kind.as_str(),
+                    unhealthy = self.engine.kept_objects(),
+                    "the list is complete"
+                );
                 self.health.synced(kind);
             }
             Event::Applied(object, malformed) => {
@@ -143,7 +162,11 @@ impl Controller {
                 self.engine.blind(kind);
                 if reason.is_permanent() {
                     self.health.unavailable(kind, &message);
-                    error!(kind = kind.as_str(), reason = reason.as_str(), "nobody is paged for this kind: {message}");
+                    error!(
+                        kind = kind.as_str(),
+                        reason = reason.as_str(),
+                        "nobody is paged for this kind: {message}"
+                    );
                 } else {
                     self.health.failing(kind, &message);
                     warn!(kind = kind.as_str(), reason = reason.as_str(), "{message}");
@@ -199,7 +222,10 @@ impl Controller {
     fn keep_house(&mut self) {
         self.health.beat();
         let subjects = self.engine.subjects();
-        let owned = subjects.iter().filter(|key| self.gate.may_send(key, Duration::ZERO)).count();
+        let owned = subjects
+            .iter()
+            .filter(|key| self.gate.may_send(key, Duration::ZERO))
+            .count();
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
             alerts: self.engine.counts(self.clock.now()),
             findings: self.engine.findings(),
@@ -222,12 +248,19 @@ impl Counts {
     fn show(&self, gauges: &Gauges) {
         for state in [State::Pending, State::Firing, State::Inhibited] {
             for severity in Severity::ALL {
-                let alerts = self.alerts.get(&(state, severity)).copied().unwrap_or_default();
+                let alerts = self
+                    .alerts
+                    .get(&(state, severity))
+                    .copied()
+                    .unwrap_or_default();
                 gauges.alerts(state, severity, alerts);
             }
         }
         for rule in crate::rules::all() {
-            gauges.findings(rule, self.findings.get(rule.name).copied().unwrap_or_default());
+            gauges.findings(
+                rule,
+                self.findings.get(rule.name).copied().unwrap_or_default(),
+            );
         }
         gauges.subjects(self.owned, self.foreign);
     }

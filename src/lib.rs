@@ -5,6 +5,7 @@
 //! [`notify`] and [`http`].
 
 pub mod alert;
+pub mod app;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

@@ -79,7 +79,11 @@ impl Engine {
     }
 
     /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
-    pub fn scan(cluster: &str, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
+    pub fn scan(
+        cluster: &str,
+        objects: impl IntoIterator<Item = Object>,
+        now: Timestamp,
+    ) -> Vec<Alert> {
         let mut engine = Self::new(cluster);
         for object in objects {
             engine.observe(&object, now);

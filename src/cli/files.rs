@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use self::newest::newest_time;
-use crate::cluster::Object;
+use crate::cluster::{Failure, Object};
 
 /// What was found in some files.
 #[derive(Debug, Default)]
@@ -34,7 +34,8 @@ pub struct Input {
 /// Something in a file that cannot be read.
 #[derive(Debug, Serialize)]
 pub struct FileError {
-    /// The file as it was named, or found in a folder.
+    /// The file as it was named, or found in a folder; empty if it is not about a file, but about a live cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
     /// The line, from 1, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +71,9 @@ pub enum FileReason {
     /// An object does not say what it is.
     #[error("is no Kubernetes object: it has no `kind`")]
     NoKind,
+    /// A live cluster does not tell.
+    #[error(transparent)]
+    Cluster(Failure),
     /// Fields of an object are not what they should be.
     #[error("{object}: fields that cannot be read, and count as absent: {count}")]
     Malformed {
@@ -80,8 +84,23 @@ pub enum FileReason {
     },
 }
 
+impl FileError {
+    /// Something that cannot be read in a live cluster.
+    pub fn in_cluster(reason: FileReason) -> Self {
+        Self {
+            file: String::new(),
+            line: None,
+            column: None,
+            reason,
+        }
+    }
+}
+
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.file.is_empty() {
+            return self.reason.fmt(f);
+        }
         f.write_str(&self.file)?;
         for place in [self.line, self.column].into_iter().flatten() {
             write!(f, ":{place}")?;
@@ -299,9 +318,8 @@ impl Input {
         ) {
             Ok(Some((object, malformed))) => {
                 if malformed > 0 {
-                    let meta = object.meta();
                     let reason = FileReason::Malformed {
-                        object: format!("{kind}/{}/{}", meta.namespace, meta.name),
+                        object: object.object_ref().to_string(),
                         count: malformed,
                     };
                     let place = origin.place(json, 1, 1);

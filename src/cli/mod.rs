@@ -1,5 +1,6 @@
 //! The command line: one file a command, each thin.
 
+mod cluster;
 mod demo;
 mod exit;
 mod files;
@@ -18,8 +19,8 @@ use crate::settings::{self, Settings};
 
 /// Runs the program. The exit code is its result.
 pub fn main() -> ExitCode {
-    // Both HTTP clients use it; without it the first of them panics. Fails only if there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    // Both HTTP clients use it; without it the first of them panics.
+    crate::cluster::install_crypto_provider();
     Cli::parse()
         .execute()
         .unwrap_or_else(|error| exit::report(&error))
@@ -58,7 +59,7 @@ impl Cli {
         let settings = Settings::from_env()?;
         settings::init_logging(settings.log, settings.log_format);
         match command {
-            Command::Run(args) => run::run(&args, &settings),
+            Command::Run(args) => run::run(&args, settings),
             Command::Scan(args) => scan::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
             Command::Shard(command) => shard::run(&command, &settings),
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn the_readme_has_every_rule() {
         let readme = include_str!("../../README.md");
-        for rule in crate::rules::POD_RULES {
+        for rule in crate::rules::all() {
             let row = format!("| `{}` | {} |", rule.name, rule.description);
             assert!(readme.contains(&row), "{row}");
         }

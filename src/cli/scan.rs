@@ -12,12 +12,13 @@ use serde::Serialize;
 
 use super::{
     Exit,
+    cluster::ClusterArgs,
     files::{self, FileError},
     table::{self, Cell, Style},
 };
 use crate::{
-    alert::{Alert, Fingerprint, Labels, Member, Severity, State},
-    cluster::{Object, Subject},
+    alert::{Alert, Engine, Fingerprint, Labels, Member, Severity, State},
+    cluster::Subject,
     notify::text,
     settings::{self, Settings},
 };
@@ -30,6 +31,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
     /// Read objects from a file, a folder or standard input (`-`); may be repeated
     #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -90,10 +94,6 @@ pub struct Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtFrom {
     /// It is now: the cluster is live.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "until a live cluster can be scanned")
-    )]
     Now,
     /// `--at` says so.
     Given,
@@ -117,7 +117,7 @@ pub struct NoTime;
 /// The scan is not possible at all, or the output cannot be written to.
 pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
     let found = if args.files.is_empty() {
-        live(settings)?
+        live(args, settings)?
     } else {
         saved(args, settings)?
     };
@@ -138,9 +138,22 @@ pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
 }
 
 /// Scans the cluster.
-fn live(_settings: &Settings) -> anyhow::Result<Found> {
-    // The lead connects this to the cluster.
-    anyhow::bail!("scanning a cluster is not built yet: give files with --file")
+fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
+    let mut engine = Engine::new(settings.cluster.as_str());
+    let mut objects = 0;
+    let (at, errors) = args.cluster.read(|object, now| {
+        engine.observe(&object, now);
+        objects += 1;
+    })?;
+    engine.advance(at);
+    Ok(Found {
+        alerts: engine.alerts(at),
+        errors,
+        objects,
+        unwatched: 0,
+        at,
+        at_from: AtFrom::Now,
+    })
 }
 
 /// Scans files.
@@ -155,18 +168,12 @@ fn saved(args: &Args, settings: &Settings) -> Result<Found, NoTime> {
     };
     Ok(Found {
         objects: input.objects.len(),
-        alerts: evaluate(input.objects, at, settings),
+        alerts: Engine::scan(&settings.cluster, input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,
         at_from,
     })
-}
-
-/// The alerts of some objects at a time.
-fn evaluate(_objects: Vec<Object>, _at: Timestamp, _settings: &Settings) -> Vec<Alert> {
-    // The one place where the engine is called.
-    Vec::new()
 }
 
 /// An incomplete scan is a failure, whatever it found: what was not read may be worse.

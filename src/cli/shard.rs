@@ -7,11 +7,13 @@ use std::{
 };
 
 use super::{
-    Exit, files,
+    Exit,
+    cluster::ClusterArgs,
+    files,
     table::{self, Cell, Style},
 };
 use crate::{
-    cluster::{Object, Subject},
+    cluster::Subject,
     notify::text,
     settings::{self, Settings},
     shard::{Balance, ShardKey, Sharder, moved},
@@ -43,6 +45,9 @@ pub struct OwnerArgs {
 /// Without --file it reads the cluster.
 #[derive(Debug, clap::Args)]
 pub struct BalanceArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
     /// Read objects from a file, a folder or standard input (`-`), as `scan` does; may be repeated
     #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -72,12 +77,18 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
         }
         Command::Balance(args) => {
             let total = args.total.unwrap_or_else(|| settings.sharder.total());
-            let (objects, errors) = if args.files.is_empty() {
-                (live(settings)?, Vec::new())
+            let mut subjects = BTreeSet::new();
+            let errors = if args.files.is_empty() {
+                let (_, errors) = args.cluster.read(|object, _| {
+                    subjects.insert(object.subject().0);
+                })?;
+                errors
             } else {
                 let input = files::read(&args.files);
-                (input.objects, input.errors)
+                subjects.extend(input.objects.iter().map(|object| object.subject().0));
+                input.errors
             };
+            let keys: Vec<ShardKey> = subjects.iter().map(ShardKey::of).collect();
             for error in &errors {
                 writeln!(
                     io::stderr(),
@@ -86,7 +97,7 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
                 )?;
             }
             let colour = settings::colour(out.is_terminal());
-            write_balance(&mut out, colour, &keys(&objects), total)?;
+            write_balance(&mut out, colour, &keys, total)?;
             Ok(if errors.is_empty() {
                 Exit::Success
             } else {
@@ -94,18 +105,6 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
             })
         }
     }
-}
-
-/// Every watched object of the cluster.
-fn live(_settings: &Settings) -> anyhow::Result<Vec<Object>> {
-    // The lead connects this to the cluster.
-    anyhow::bail!("reading a cluster is not built yet: give files with --file")
-}
-
-/// The keys of the subjects of some objects, each subject once.
-fn keys(objects: &[Object]) -> Vec<ShardKey> {
-    let subjects: BTreeSet<Subject> = objects.iter().map(|object| object.subject().0).collect();
-    subjects.iter().map(ShardKey::of).collect()
 }
 
 fn write_owner(out: &mut dyn Write, subject: &Subject, total: u32) -> io::Result<()> {

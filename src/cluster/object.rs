@@ -125,6 +125,13 @@ pub struct ObjectRef {
     pub name: Box<str>,
 }
 
+impl fmt::Display for ObjectRef {
+    /// `Kind/namespace/name`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
 macro_rules! kinds {
     ($($kind:ident),+) => {
         /// A watched kind, as a place in a table.

@@ -9,6 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::Metrics;
 use crate::{cluster::KindId, notify::one_line};
 
 /// A kind that fails for longer is degraded: it no longer holds readiness back, because waiting for it would keep all others from paging.
@@ -131,29 +132,36 @@ impl Health {
 
     /// Whether every kind has been listed that can be, and at least one has: a program that sees nothing at all is not ready, whatever the reason.
     pub fn readiness(&self) -> Readiness {
-        let kinds: Vec<_> = self
-            .state()
-            .kinds
+        let state = self.state();
+        let kinds = state.kinds.iter().map(|(id, kind)| (*id, kind.health()));
+        let kinds: Vec<_> = kinds.collect();
+        let seen = state.kinds.values().any(|kind| kind.synced);
+        let waits = kinds
             .iter()
-            .map(|(id, kind)| (*id, kind.health()))
-            .collect();
-        let waits = |health: &KindHealth| matches!(health, KindHealth::Listing(_));
-        let seen = self.state().kinds.values().any(|kind| kind.synced);
+            .any(|(_, health)| matches!(health, KindHealth::Listing(_)));
         Readiness {
-            ready: seen && !kinds.iter().any(|(_, health)| waits(health)),
+            ready: seen && !waits,
             kinds,
         }
     }
 
-    /// Whether a kind was listed, and whether it is degraded.
-    pub fn kind(&self, kind: KindId) -> (bool, bool) {
-        self.state()
-            .kinds
-            .get(&kind)
-            .map_or((false, false), |kind| {
-                let degraded = matches!(kind.health(), KindHealth::Degraded(..));
-                (kind.synced, degraded)
-            })
+    /// Shows the health of each kind as metrics, too.
+    pub fn show_in(&self, metrics: &Metrics) {
+        let health = self.clone();
+        metrics.at_scrape(move |gauges| {
+            for (kind, synced, degraded) in health.watches() {
+                gauges.watch(kind, synced, degraded);
+            }
+        });
+    }
+
+    fn watches(&self) -> Vec<(KindId, bool, bool)> {
+        let state = self.state();
+        let watches = state.kinds.iter().map(|(id, kind)| {
+            let degraded = matches!(kind.health(), KindHealth::Degraded(..));
+            (*id, kind.synced, degraded)
+        });
+        watches.collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -241,13 +249,13 @@ mod tests {
             health.readiness().to_string(),
             "[+]Pod synced, failing for 59s: 503\nready\n"
         );
-        assert_eq!(health.kind(POD), (true, false));
+        assert_eq!(health.watches(), [(POD, true, false)]);
         advance(Duration::from_secs(1)).await;
         assert_eq!(
             health.readiness().to_string(),
             "[!]Pod degraded for 60s: 503\nready\n"
         );
-        assert_eq!(health.kind(POD), (true, true));
+        assert_eq!(health.watches(), [(POD, true, true)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,6 +4,8 @@
 //! a series to appear. What is known as a state rather than as events is asked for at each scrape ([`Metrics::at_scrape`]).
 
 mod define;
+mod gauges;
+mod watch;
 
 use std::{
     fmt,
@@ -12,10 +14,12 @@ use std::{
 };
 
 use define::Define;
-use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounterVec, Registry, TextEncoder};
+pub use gauges::Gauges;
+use prometheus::{HistogramVec, IntCounterVec, Registry, TextEncoder};
+pub use watch::WatchEvent;
 
 use crate::{
-    alert::{Severity, State, Transition},
+    alert::{Severity, Transition},
     cluster::{FailureReason, KindId},
     notify::Reason,
     rules::Rule,
@@ -31,29 +35,6 @@ const SEND_BUCKETS: [f64; 11] = [
 const DELIVERY_BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
-
-/// What a watch tells of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WatchEvent {
-    /// It was in a list.
-    Listed,
-    /// It was made or has changed.
-    Applied,
-    /// It is gone.
-    Deleted,
-}
-
-impl WatchEvent {
-    const ALL: [Self; 3] = [Self::Listed, Self::Applied, Self::Deleted];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Listed => "listed",
-            Self::Applied => "applied",
-            Self::Deleted => "deleted",
-        }
-    }
-}
 
 /// The metrics of the program.
 pub struct Metrics {
@@ -77,28 +58,9 @@ pub struct Metrics {
 /// Sets gauges when the metrics are read.
 type AtScrape = Box<dyn Fn(&Gauges) + Send>;
 
-/// The gauges that are set when the metrics are read.
-pub struct Gauges {
-    watch_lag: GaugeVec,
-    watch_synced: GaugeVec,
-    watch_degraded: GaugeVec,
-    findings: GaugeVec,
-    alerts: GaugeVec,
-    subjects: GaugeVec,
-    queue: GaugeVec,
-    queue_age: GaugeVec,
-    clock_offset: Gauge,
-}
-
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Gauges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gauges").finish_non_exhaustive()
     }
 }
 
@@ -125,74 +87,7 @@ impl Metrics {
         let reasons = Reason::ALL.map(Reason::as_str);
         let severities = Severity::ALL.map(Severity::as_str);
 
-        let version = [("version", env!("CARGO_PKG_VERSION"))];
-        define
-            .gauge(
-                "build_info",
-                "Always 1; the version is in the label.",
-                &version,
-            )?
-            .set(1.0);
-        define
-            .gauge(
-                "shard_index",
-                "The index of this replica's shard; 0 if unsharded.",
-                &[],
-            )?
-            .set(shard_index.into());
-        define
-            .gauge("shard_total", "The number of shards; 1 if unsharded.", &[])?
-            .set(shard_total.max(1).into());
-        let gauges = Gauges {
-            watch_lag: define.gauges(
-                "watch_lag_seconds",
-                "Time since the API server was last heard on the watch of a kind.",
-                &[("kind", &kinds)],
-            )?,
-            watch_synced: define.gauges(
-                "watch_synced",
-                "Whether the first list of a kind is complete (1) or not (0).",
-                &[("kind", &kinds)],
-            )?,
-            watch_degraded: define.gauges(
-                "watch_degraded",
-                "Whether a kind cannot be watched (1): nobody is paged for what happens to it now.",
-                &[("kind", &kinds)],
-            )?,
-            findings: define.gauges(
-                "findings",
-                "Objects that show the condition of a rule now, in the whole cluster.",
-                &[("alertname", &rules)],
-            )?,
-            alerts: define.gauges(
-                "alerts",
-                "Alerts by state and severity, in the whole cluster.",
-                &[
-                    ("state", &STATES.map(state_name)),
-                    ("severity", &severities),
-                ],
-            )?,
-            subjects: define.gauges(
-                "subjects",
-                "Subjects with an alert, by whether this replica pages for them (owned) or another one does (foreign).",
-                &[("owner", &["owned", "foreign"])],
-            )?,
-            queue: define.gauges(
-                "notification_queue_length",
-                "Alerts of which a receiver is owed something.",
-                &[("receiver", receivers)],
-            )?,
-            queue_age: define.gauges(
-                "notification_queue_age_seconds",
-                "Age of the oldest thing that a receiver is owed; 0 if nothing is.",
-                &[("receiver", receivers)],
-            )?,
-            clock_offset: define.gauge(
-                "clock_offset_seconds",
-                "The API server's clock minus this machine's.",
-                &[],
-            )?,
-        };
+        constants(&define, shard_index, shard_total)?;
         Ok(Self {
             watch_events: define.counters(
                 "watch_events_total",
@@ -259,7 +154,7 @@ impl Metrics {
                 &[("receiver", receivers)],
                 &DELIVERY_BUCKETS,
             )?,
-            gauges,
+            gauges: Gauges::new(&define, &kinds, &rules, receivers)?,
             scrape: Mutex::new(Vec::new()),
             registry: define.0,
         })
@@ -305,11 +200,11 @@ impl Metrics {
             .inc();
     }
 
-    /// Notes an attempt to deliver.
-    pub fn send_finished(&self, receiver: &str, result: Result<(), Reason>, took: Duration) {
-        match result {
-            Ok(()) => self.delivered.with_label_values(&[receiver]).inc(),
-            Err(reason) => self
+    /// Notes an attempt to deliver: it failed for a reason, or arrived.
+    pub fn send_finished(&self, receiver: &str, failed: Option<Reason>, took: Duration) {
+        match failed {
+            None => self.delivered.with_label_values(&[receiver]).inc(),
+            Some(reason) => self
                 .failed
                 .with_label_values(&[receiver, reason.as_str()])
                 .inc(),
@@ -362,79 +257,27 @@ impl Metrics {
     }
 }
 
-/// Every state of an alert.
-const STATES: [State; 4] = [
-    State::Pending,
-    State::Firing,
-    State::Inhibited,
-    State::Resolved,
-];
-
-/// The value of the label `state`.
-const fn state_name(state: State) -> &'static str {
-    match state {
-        State::Pending => "pending",
-        State::Firing => "firing",
-        State::Inhibited => "inhibited",
-        State::Resolved => "resolved",
-    }
-}
-
-impl Gauges {
-    /// The time since the API server was last heard on the watch of a kind.
-    pub fn watch_lag(&self, kind: KindId, lag: Duration) {
-        self.watch_lag
-            .with_label_values(&[kind.as_str()])
-            .set(lag.as_secs_f64());
-    }
-
-    /// Whether the first list of a kind is complete, and whether it cannot be watched now.
-    pub fn watch(&self, kind: KindId, synced: bool, degraded: bool) {
-        let kind = [kind.as_str()];
-        self.watch_synced
-            .with_label_values(&kind)
-            .set(f64::from(u8::from(synced)));
-        self.watch_degraded
-            .with_label_values(&kind)
-            .set(f64::from(u8::from(degraded)));
-    }
-
-    /// The number of objects that show the condition of a rule.
-    pub fn findings(&self, rule: &Rule, objects: usize) {
-        self.findings
-            .with_label_values(&[rule.name])
-            .set(objects as f64);
-    }
-
-    /// The number of alerts in this state and of this severity.
-    pub fn alerts(&self, state: State, severity: Severity, alerts: usize) {
-        self.alerts
-            .with_label_values(&[state_name(state), severity.as_str()])
-            .set(alerts as f64);
-    }
-
-    /// The number of subjects with an alert: of this replica, and of others.
-    pub fn subjects(&self, owned: usize, foreign: usize) {
-        self.subjects
-            .with_label_values(&["owned"])
-            .set(owned as f64);
-        self.subjects
-            .with_label_values(&["foreign"])
-            .set(foreign as f64);
-    }
-
-    /// The length of a receiver's queue, and the age of the oldest thing in it.
-    pub fn queue(&self, receiver: &str, length: usize, age: Duration) {
-        self.queue.with_label_values(&[receiver]).set(length as f64);
-        self.queue_age
-            .with_label_values(&[receiver])
-            .set(age.as_secs_f64());
-    }
-
-    /// The API server's clock minus this machine's, in seconds.
-    pub fn clock_offset(&self, seconds: f64) {
-        self.clock_offset.set(seconds);
-    }
+/// What never changes while the program runs.
+fn constants(define: &Define, shard_index: u32, shard_total: u32) -> Result<(), prometheus::Error> {
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    define
+        .gauge(
+            "build_info",
+            "Always 1; the version is in the label.",
+            &version,
+        )?
+        .set(1.0);
+    define
+        .gauge(
+            "shard_index",
+            "The index of this replica's shard; 0 if unsharded.",
+            &[],
+        )?
+        .set(shard_index.into());
+    define
+        .gauge("shards", "The number of shards; 1 if unsharded.", &[])?
+        .set(shard_total.max(1).into());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub async fn serve(
         sleep(GRACE).await;
     };
     tokio::select! {
-        served = server => served,
+        result = server => result,
         () = overdue => Ok(()),
     }
 }

@@ -139,4 +139,20 @@ mod tests {
         }
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }
+
+    /// The environment of a process cannot be changed safely while it runs, so another process runs a test that needs a way to its receiver.
+    #[test]
+    fn the_proxy_of_the_environment_is_not_for_receivers() {
+        let other = "notify::receivers::webhook::tests::a_redirect_is_not_followed";
+        let nobody = "http://127.0.0.1:1";
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", other])
+            .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].map(|name| (name, nobody)))
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("1 passed"), "{text}");
+    }
 }

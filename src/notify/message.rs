@@ -15,7 +15,7 @@ pub struct Message {
     pub event: Event,
     /// The alert: as it is now, or as it was at its end.
     pub alert: Alert,
-    /// When the newest transition happened, by the API server's clock.
+    /// When the event happened (the newest, if there were several), by the API server's clock.
     pub at: Timestamp,
     /// Other label sets under which the receiver may hold this very alert as firing, because its severity or its reason was another one. Where the
     /// label set is the identity, they end with this message.
@@ -91,15 +91,17 @@ impl Message {
     /// A message about the newest notice.
     pub(super) fn new(event: Event, notice: &Notice) -> Self {
         let mut alert = notice.alert.clone();
-        if event.is_firing() {
-            // A resolve may be told in two steps, of which this is the first.
+        let mut at = notice.at;
+        if event.is_firing() && matches!(notice.transition, Transition::Resolved(_)) {
+            // What was over before it could be told is told in two steps, and this is the first.
             alert.state = State::Firing;
             alert.ends_at = None;
+            at = alert.fires_at;
         }
         Self {
             event,
             alert,
-            at: notice.at,
+            at,
             stale: Vec::new(),
             transitions: 1,
             minimal: false,
@@ -124,7 +126,9 @@ pub struct Owed {
     pub notice: Arc<Notice>,
     /// How many there are.
     pub transitions: u32,
-    /// Whether one of them ended the alert.
+    /// Whether one of them began the alert.
+    pub fired: bool,
+    /// Whether one of them ended it.
     pub ended: bool,
     /// When the first of them came.
     pub since: Instant,
@@ -133,11 +137,11 @@ pub struct Owed {
 impl Owed {
     /// The debt of one notice.
     pub fn new(notice: Arc<Notice>, now: Instant) -> Self {
-        let ended = matches!(notice.transition, Transition::Resolved(_));
         Self {
-            notice,
             transitions: 1,
-            ended,
+            fired: notice.transition == Transition::Fired,
+            ended: matches!(notice.transition, Transition::Resolved(_)),
+            notice,
             since: now,
         }
     }
@@ -154,6 +158,7 @@ impl Owed {
         Self {
             notice: newer.notice,
             transitions: self.transitions.saturating_add(newer.transitions),
+            fired: self.fired || newer.fired,
             ended: self.ended || newer.ended,
             since: self.since,
         }

@@ -213,11 +213,11 @@ impl Outbox {
         }
     }
 
-    /// Ends an attempt. One that is not known, or has ended, counts as delivered without a wait.
+    /// Ends an attempt: with an error, or well. One that is not known, or has ended, counts as delivered without a wait.
     pub fn finish(
         &mut self,
         attempt: AttemptId,
-        result: Result<(), &SendError>,
+        error: Option<&SendError>,
         now: Instant,
     ) -> Finished {
         let id = attempt.entry;
@@ -231,11 +231,11 @@ impl Outbox {
                 waited: Duration::ZERO,
             };
         };
-        let finished = match result {
-            Ok(()) => Finished::Delivered {
+        let finished = match error {
+            None => Finished::Delivered {
                 waited: entry.delivered(sent, now),
             },
-            Err(error) => {
+            Some(error) => {
                 if let Verdict::Retry { after: Some(after) } = error.verdict {
                     let until = now + after.min(MAX_PAUSE);
                     self.paused_until = self.paused_until.max(Some(until));
@@ -365,12 +365,15 @@ impl Entry {
     /// What the receiver has to be told, if anything.
     fn event(&self, send_resolved: bool, late: Late) -> Option<Event> {
         let owed = self.owed.as_ref()?;
+        let unseen = |why| match late {
+            Late::OneMessage => Event::FiredAndResolved(why),
+            Late::FireThenResolve => Event::Fired,
+        };
         match (owed.notice.transition, &self.standing) {
-            (Transition::Resolved(why), Some(_)) => send_resolved.then_some(Event::Resolved(why)),
-            (Transition::Resolved(why), None) => Some(match late {
-                Late::OneMessage => Event::FiredAndResolved(why),
-                Late::FireThenResolve => Event::Fired,
-            }),
+            (Transition::Resolved(why), Some(_)) if send_resolved => Some(Event::Resolved(why)),
+            // Without resolves, it is a new page that it fired again since the delivered one.
+            (Transition::Resolved(why), Some(_)) => owed.fired.then(|| unseen(why)),
+            (Transition::Resolved(why), None) => Some(unseen(why)),
             (Transition::Fired | Transition::Changed, None) => Some(Event::Fired),
             (Transition::Fired | Transition::Changed, Some(standing)) => {
                 if owed.ended {
@@ -422,6 +425,7 @@ impl Entry {
                 // It was told in two steps: the end is still owed.
                 let end = Owed {
                     transitions: 1,
+                    fired: false,
                     ..sent.owed
                 };
                 self.owed = Some(end.and_then(self.owed.take()));

@@ -22,16 +22,13 @@ const fn is_format(c: char) -> bool {
 
 /// At most `limit` characters of the text; if it is cut, it ends with `…`.
 pub fn shorten(text: &str, limit: usize) -> String {
-    match text.char_indices().nth(limit) {
-        None => text.to_owned(),
-        Some(_) => {
-            let end = text
-                .char_indices()
-                .nth(limit.saturating_sub(1))
-                .map_or(0, |(at, _)| at);
-            format!("{}…", text[..end].trim_end())
-        }
+    if text.char_indices().nth(limit).is_none() {
+        return text.to_owned();
     }
+    let mut kept: String = text.chars().take(limit.saturating_sub(1)).collect();
+    kept.truncate(kept.trim_end().len());
+    kept.push('…');
+    kept
 }
 
 /// A duration as people say it: two units at most (`45s`, `5m`, `1h 20m`, `3d 4h`).

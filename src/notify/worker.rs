@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict, text};
 use crate::{alert::Notice, http::Metrics, shard::Gate};
@@ -102,8 +102,11 @@ impl Worker {
 
     /// Waits for the end of the task. Before [`Worker::shutdown`] it only ends by a defect, and nothing is delivered any more: fatal.
     pub async fn ended(&mut self) {
-        // What it panicked with is in the log already.
-        let _ = (&mut self.task).await;
+        // A handle must not be asked again after its end.
+        if !self.task.is_finished() {
+            // What it panicked with, the panic hook has printed.
+            let _ = (&mut self.task).await;
+        }
     }
 
     /// Delivers what can be delivered now, each message tried once, for at most `within`; then ends the task. The number of alerts of which
@@ -112,8 +115,10 @@ impl Worker {
         let Self { handle, stop, task } = self;
         let deadline = Instant::now() + within;
         stop.send_replace(Some(deadline));
-        // The task keeps the deadline itself; this is for one that hangs.
-        let _ = timeout(within + Duration::from_secs(1), task).await;
+        if !task.is_finished() {
+            // The task keeps the deadline itself; this is for one that hangs.
+            let _ = timeout(within + Duration::from_secs(1), task).await;
+        }
         handle.owed()
     }
 }
@@ -130,6 +135,7 @@ struct Run<R> {
 struct Ended {
     id: AttemptId,
     alert: String,
+    minimal: bool,
     result: Result<(), SendError>,
     took: Duration,
 }
@@ -163,10 +169,10 @@ impl<R: Receiver> Run<R> {
             let room = under_way.len() < receiver.max_in_flight().max(1);
             let due = handle.outbox().next_deadline();
             tokio::select! {
-                Some(Ended { id, alert, result, took }) = under_way.next() => {
-                    let outcome = result.as_ref().map(|()| ());
-                    let finished = handle.outbox().finish(id, outcome, Instant::now());
-                    log.attempt(&alert, &result, finished, took);
+                Some(ended) = under_way.next() => {
+                    let error = ended.result.as_ref().err();
+                    let finished = handle.outbox().finish(ended.id, error, Instant::now());
+                    log.attempt(&ended, finished);
                 }
                 () = handle.0.changed.notified(), if room => {}
                 () = until(due), if room => {}
@@ -202,6 +208,7 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
     Ended {
         id,
         alert: text::label_set(&message.alert.labels),
+        minimal: message.minimal,
         result,
         took: started.elapsed(),
     }
@@ -216,26 +223,31 @@ struct Log {
 }
 
 impl Log {
-    fn attempt(
-        &mut self,
-        alert: &str,
-        result: &Result<(), SendError>,
-        finished: Finished,
-        took: Duration,
-    ) {
+    fn attempt(&mut self, ended: &Ended, finished: Finished) {
         let Self {
-            receiver,
-            metrics,
-            failing,
+            receiver, metrics, ..
         } = self;
-        let reason = result.as_ref().map(|()| ()).map_err(|error| error.reason);
-        metrics.send_finished(receiver, reason, took);
+        let Ended {
+            id: _,
+            alert,
+            minimal,
+            result,
+            took,
+        } = ended;
+        let reason = result.as_ref().err().map(|error| error.reason);
+        metrics.send_finished(receiver, reason, *took);
         match (result, finished) {
             (Ok(()), _) => {
+                debug!(
+                    receiver,
+                    alert,
+                    took_seconds = took.as_secs_f64(),
+                    "delivered"
+                );
                 if let Finished::Delivered { waited } = finished {
                     metrics.delivered_after(receiver, waited);
                 }
-                if let Some((_, failures)) = failing.take() {
+                if let Some((_, failures)) = self.failing.take() {
                     info!(receiver, failures, "delivers again");
                 }
             }
@@ -243,29 +255,38 @@ impl Log {
                 metrics.dropped(receiver);
                 error!(receiver, alert, %error, "gave up on a message: the receiver refuses it for good, and its alert is over");
             }
-            (Err(error), _) => {
-                let text = error.to_string();
-                if let Some((known, failures)) = failing
-                    && *known == text
-                {
-                    *failures += 1;
-                    return;
-                }
-                let failures = failing.take().map_or(0, |(_, failures)| failures) + 1;
-                match error.verdict {
-                    Verdict::Retry { .. } => {
-                        warn!(receiver, alert, %error, "cannot deliver: will be tried again");
-                    }
-                    Verdict::Content => {
-                        warn!(receiver, alert, %error, "a message was refused: its shortest form is tried");
-                    }
-                    Verdict::Permanent => {
-                        error!(receiver, alert, %error, "cannot deliver, and it will not work until somebody changes something: pages do not arrive");
-                    }
-                }
-                *failing = Some((text, failures));
+            (Err(error), Finished::Owed { .. } | Finished::Delivered { .. }) => {
+                self.failed(alert, *minimal, error);
             }
         }
+    }
+
+    /// Logs a failure, unless it has the text of the one before.
+    fn failed(&mut self, alert: &str, minimal: bool, error: &SendError) {
+        let receiver = self.receiver;
+        let text = error.to_string();
+        let failures = match &mut self.failing {
+            Some((known, failures)) if *known == text => {
+                *failures += 1;
+                return;
+            }
+            Some((_, failures)) => *failures + 1,
+            None => 1,
+        };
+        match error.verdict {
+            Verdict::Retry { .. } => {
+                warn!(receiver, alert, %error, "cannot deliver: will be tried again");
+            }
+            Verdict::Content if !minimal => {
+                warn!(receiver, alert, %error, "a message was refused: its shortest form is tried at once");
+                // It is not failing yet.
+                return;
+            }
+            Verdict::Content | Verdict::Permanent => {
+                error!(receiver, alert, %error, "cannot deliver, and it will not work until somebody changes something: pages do not arrive");
+            }
+        }
+        self.failing = Some((text, failures));
     }
 
     fn count(&self, outbox: &mut Outbox) {

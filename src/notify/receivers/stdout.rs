@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     alert::{Alert, Fingerprint, Labels, Member, Resolution, Severity},
-    notify::{Event, Late, Message, Receiver, SendError, text},
+    notify::{Event, Late, Message, Receiver, SendError, Standing, text},
 };
 
 /// How many objects are named in the readable form.
@@ -136,7 +136,7 @@ fn readable(message: &Message, paint: &Paint) -> String {
         alert,
         at,
         transitions,
-        stale: _,
+        stale,
         minimal: _,
     } = message;
     let (colour, symbol, word) = match (event, alert.severity) {
@@ -152,7 +152,7 @@ fn readable(message: &Message, paint: &Paint) -> String {
 
     let told = match event {
         Event::Fired => None,
-        Event::Changed => Some("changed while firing".to_owned()),
+        Event::Changed => Some(changed(alert, stale)),
         Event::Resolved(why) => Some(resolved(*why, message)),
         Event::FiredAndResolved(why) => Some(format!(
             "fired and was over before this could be delivered: {}",
@@ -171,8 +171,13 @@ fn readable(message: &Message, paint: &Paint) -> String {
             line(&mut out, &paint.with(&[DIM], &format!("was: {summary}")));
         }
     }
+    if event.is_firing() && !alert.members.is_empty() {
+        line(&mut out, &paint.with(&[DIM], &objects(alert)));
+    }
     line(&mut out, &paint.with(&[DIM], &details(message)));
-    if *transitions > 1 {
+    // Two are what "fired and was over" says already.
+    let told_apart = matches!(event, Event::FiredAndResolved(_)) && *transitions == 2;
+    if *transitions > 1 && !told_apart {
         let folded = format!("{transitions} changes since the last message about it");
         line(&mut out, &paint.with(&[DIM], &folded));
     }
@@ -208,32 +213,60 @@ fn resolved(why: Resolution, message: &Message) -> String {
     }
 }
 
-/// Reason, objects, since when, cluster.
+/// What has changed, as far as the receiver was told before.
+fn changed(alert: &Alert, stale: &[Standing]) -> String {
+    let before = stale.first().map(|old| {
+        ["severity", "reason"]
+            .into_iter()
+            .filter_map(|name| {
+                let value = old.labels.get(name)?;
+                (alert.labels.get(name) != Some(value)).then(|| text::one_line(value))
+            })
+            .collect::<Vec<_>>()
+            .join(", ")
+    });
+    match before {
+        Some(before) if !before.is_empty() => format!("changed, was {before}"),
+        _ => "changed".to_owned(),
+    }
+}
+
+/// How many objects show it, and the first of them: `40 pods: web-1, web-2, web-3 and 37 more`.
+fn objects(alert: &Alert) -> String {
+    let members = &alert.members;
+    let names: Vec<_> = members
+        .iter()
+        .take(NAMED)
+        .map(|member| text::one_line(&member.object.name))
+        .collect();
+    let more = match members.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}: {}{more}", count(members), names.join(", "))
+}
+
+/// How many objects there are: `40 pods`.
+fn count(members: &[Member]) -> String {
+    let kind = members.first().map_or("", |member| &member.object.kind);
+    text::count(members.len(), &text::one_line(&kind.to_lowercase()))
+}
+
+/// Reason, since when, cluster; at the end also how many objects showed it.
 fn details(message: &Message) -> String {
     let alert = &message.alert;
     let mut parts = Vec::new();
     if !alert.reason.is_empty() {
         parts.push(text::one_line(&alert.reason));
     }
-    if let Some(first) = alert.members.first() {
-        let what = text::one_line(&first.object.kind.to_lowercase());
-        let mut names: Vec<_> = alert
-            .members
-            .iter()
-            .take(NAMED)
-            .map(|member| text::one_line(&member.object.name))
-            .collect();
-        if let Some(more) = alert.members.len().checked_sub(NAMED).filter(|n| *n > 0) {
-            names.push(format!("and {more} more"));
-        }
-        let count = text::count(alert.members.len(), &what);
-        parts.push(format!("{count}: {}", names.join(", ")));
-    }
     let since = alert.starts_at.strftime("%Y-%m-%d %H:%M:%S UTC");
     if message.event.is_firing() {
         let stands = text::duration(message.duration());
-        parts.push(format!("since {since} ({stands})"));
+        parts.push(format!("for {stands}, since {since}"));
     } else {
+        if !alert.members.is_empty() {
+            parts.push(count(&alert.members));
+        }
         parts.push(format!("since {since}"));
     }
     if let Some(cluster) = alert.labels.get("cluster") {
