@@ -265,6 +265,11 @@ fn list(api: &Api, target: &Target<'_>, query: &Query) -> Result<Response, ApiEr
         .r#continue
         .as_deref()
         .filter(|token| !token.is_empty());
+    if token.is_some() && version.is_some() {
+        return Err(ApiError::bad_request(
+            "specifying resource version is not allowed when using continue",
+        ));
+    }
     let Page {
         version,
         objects,
@@ -325,6 +330,7 @@ fn one(
         target.name.unwrap_or_default(),
     );
     let store = &api.store;
+    let mut code = StatusCode::OK;
     let object = match verb {
         Verb::Get => store.get(resource, namespace, name)?,
         Verb::Create => {
@@ -338,11 +344,17 @@ fn one(
                 };
             }
             object["metadata"]["creationTimestamp"] = Value::Null;
-            let object = store.create(resource, object)?;
-            return Ok(respond(StatusCode::CREATED, JSON, object.bytes().into()));
+            code = StatusCode::CREATED;
+            store.create(resource, object)?
         }
         Verb::Update if status => store.replace_status(resource, parse(target, body)?)?,
-        Verb::Update => store.replace(resource, parse(target, body)?)?,
+        Verb::Update => {
+            let object = parse(target, body)?;
+            if store.get(resource, namespace, name).is_err() {
+                code = StatusCode::CREATED; // or it fails
+            }
+            store.replace(resource, object)?
+        }
         Verb::Patch => {
             let content_type = parts.headers.get(header::CONTENT_TYPE);
             // A strategic merge differs from a plain one in lists, which it merges by key. kubectl and kubelets use it, alertkube does not.
@@ -380,7 +392,7 @@ fn one(
             return Err(ApiError::bad_request("not a request about one object"));
         }
     };
-    Ok(respond(StatusCode::OK, JSON, object.bytes().into()))
+    Ok(respond(code, JSON, object.bytes().into()))
 }
 
 fn json_body(body: &[u8]) -> Result<Value, ApiError> {

@@ -164,16 +164,19 @@ impl Watch {
             } in self.changes.by_ref()
             {
                 let selector = &self.request.selector;
-                let was = before.is_some_and(|before| selector.matches(&before));
+                let before = before.filter(|before| selector.matches(before));
                 let is = !deleted && selector.matches(&object);
-                let kind = match (was, is) {
-                    (false, false) => continue,
-                    (false, true) => "ADDED",
-                    (true, true) => "MODIFIED",
-                    // It is gone, or no longer selected.
-                    (true, false) => "DELETED",
-                };
-                self.event(kind, &object);
+                match before {
+                    None if is => self.event("ADDED", &object),
+                    None => continue,
+                    Some(_) if is => self.event("MODIFIED", &object),
+                    Some(_) if deleted => self.event("DELETED", &object),
+                    // It is there, but no longer selected: its last state that was, at the version of the change.
+                    Some(before) => {
+                        let last = before.at(self.request.resource, object.version);
+                        self.event("DELETED", &last);
+                    }
+                }
                 return true;
             }
             self.latest.mark_unchanged();

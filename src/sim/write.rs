@@ -155,7 +155,8 @@ impl Store {
         })
     }
 
-    /// Replaces the status of an object: PUT of `.../status`. The rest of what is given is ignored, but for version and uid.
+    /// Replaces the status of an object: PUT of `.../status`. Of the rest, version and uid are
+    /// checked, and labels and annotations are written, as on the real server.
     ///
     /// # Errors
     ///
@@ -280,6 +281,9 @@ impl Store {
             let end = self.clock.now().saturating_add(seconds);
             metadata["deletionTimestamp"] = time(end.unwrap_or(Timestamp::MAX)).into();
             metadata["deletionGracePeriodSeconds"] = grace.into();
+            if resource.status && earlier.is_none() {
+                metadata["generation"] = next_generation(metadata).into();
+            }
             let object = Object::seal(resource, version, map(object))?;
             state.commit(resource, Arc::clone(&object), false);
             Ok(object)
@@ -386,9 +390,12 @@ fn update(
     match part {
         Part::Main if resource.status => set(&mut new, "status", &old["status"]),
         Part::Status => {
-            let status = new["status"].take();
-            new = old.clone();
-            set(&mut new, "status", &status);
+            // Labels and annotations too can be written with the status.
+            let written = std::mem::replace(&mut new, old.clone());
+            set(&mut new, "status", &written["status"]);
+            for field in ["labels", "annotations"] {
+                set(&mut new["metadata"], field, &written["metadata"][field]);
+            }
         }
         Part::Main | Part::All => {}
     }
@@ -404,8 +411,7 @@ fn update(
         &old["metadata"]["namespace"],
     );
     if resource.status && new["spec"] != old["spec"] {
-        let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
-        new["metadata"]["generation"] = generation.saturating_add(1).into();
+        new["metadata"]["generation"] = next_generation(&old["metadata"]).into();
     }
     new["metadata"]["resourceVersion"] = current.version.to_string().into();
     new["metadata"]["uid"] = (*current.uid).into();
@@ -421,6 +427,11 @@ fn update(
     let object = Object::seal(resource, state.version + 1, map(new))?;
     state.commit(resource, Arc::clone(&object), deleted);
     Ok(object)
+}
+
+fn next_generation(metadata: &Value) -> i64 {
+    let generation = metadata["generation"].as_i64().unwrap_or_default();
+    generation.saturating_add(1)
 }
 
 /// As `CheckGracefulDelete` of the real Pod strategy.

@@ -228,4 +228,10 @@ async fn an_object_that_is_no_longer_selected_is_deleted_for_the_watch() {
         matches!(events[..], [Ok(Added(_)), Ok(Modified(_)), Ok(Deleted(_))]),
         "{events:?}"
     );
+    let Ok(Deleted(last)) = &events[2] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(last.labels()["a"], "b");
+    let version = server.store().version().to_string();
+    assert_eq!(last.metadata.resource_version, Some(version));
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Pod},
 };
 use kube::{
-    Api,
+    Api, ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
@@ -109,7 +109,7 @@ async fn a_put_to_a_lease_that_is_gone_creates_it_unless_it_has_a_uid() {
 async fn a_status_is_written_apart_from_the_rest() {
     let server = server(1).await;
     let pods: Api<Pod> = Api::namespaced(client(&server), "shop");
-    let patch = json!({"spec": {"nodeName": "other"}, "status": {"phase": "Failed"}});
+    let patch = json!({"metadata": {"labels": {"also": "this"}}, "spec": {"nodeName": "other"}, "status": {"phase": "Failed"}});
     let name = "web-7d9c5b8f6-00000";
     let merge = |patch| Patch::Merge(patch);
     let pod = pods
@@ -125,6 +125,7 @@ async fn a_status_is_written_apart_from_the_rest() {
         Some("Failed")
     );
     assert_eq!(pod.metadata.generation, Some(1));
+    assert_eq!(pod.labels()["also"], "this");
 
     let patch = json!({"spec": {"nodeName": "other"}, "status": {"phase": "Running"}});
     let pod = pods
@@ -157,13 +158,9 @@ async fn a_pod_on_a_node_is_deleted_in_two_steps() {
     let pods: Api<Pod> = Api::namespaced(client(&server), "shop");
     let name = "web-7d9c5b8f6-00000";
     let deleted = pods.delete(name, &DeleteParams::default()).await.unwrap();
-    let end = deleted
-        .left()
-        .unwrap()
-        .metadata
-        .deletion_timestamp
-        .unwrap()
-        .0;
+    let metadata = deleted.left().unwrap().metadata;
+    assert_eq!(metadata.generation, Some(2));
+    let end = metadata.deletion_timestamp.unwrap().0;
     assert_eq!(end.duration_since(noon()).as_secs(), 30);
     assert!(pods.get(name).await.is_ok());
     pods.delete(name, &DeleteParams::default().grace_period(0))
