@@ -9,6 +9,7 @@ mod error;
 mod message;
 mod outbox;
 pub mod receivers;
+mod schedule;
 mod secret;
 mod text;
 mod worker;
