@@ -9,6 +9,7 @@ mod error;
 mod message;
 mod outbox;
 pub mod receivers;
+mod schedule;
 mod secret;
 pub(crate) mod text;
 mod worker;

@@ -4,13 +4,10 @@
 //! state that the receiver is owed, and what it holds as firing. From both follows the message; so a message is made when it can be sent, from what is true
 //! by then. What was coalesced shows in [`Message::transitions`].
 //!
-//! For each alert, messages are sent in order, one at a time. One that fails steps back: it waits for its own time, while others pass.
+//! For each alert, messages are sent in order, one at a time. One that fails steps back: it waits for its own time, while others pass. Of a backlog, what matters
+//! most goes first.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -18,9 +15,10 @@ use super::{
     Event, Late, Message, SendError, Standing, Verdict,
     backoff::{self, Backoff},
     message::Owed,
+    schedule::{EntryId, Rank, Schedule},
 };
 use crate::{
-    alert::{Labels, Notice, Transition},
+    alert::{Labels, Notice, Severity, Transition},
     shard::ShardKey,
 };
 
@@ -43,8 +41,8 @@ pub struct Outbox {
     /// The entry of each alert, by identity.
     ids: BTreeMap<Labels, EntryId>,
     entries: BTreeMap<EntryId, Entry>,
-    /// The entries that owe something and are not in flight, by when they may be tried.
-    due: BTreeSet<(Instant, EntryId)>,
+    /// The entries that owe something and are not in flight.
+    schedule: Schedule,
     /// Nothing is sent before: the receiver asked for it.
     paused_until: Option<Instant>,
     /// For entries and attempts.
@@ -60,9 +58,6 @@ pub struct Counts {
     /// How many transitions were folded into a later one.
     pub coalesced: u64,
 }
-
-/// An entry's place in the queue. Ids grow, so entries that are due at the same moment go in the order of their coming.
-type EntryId = u64;
 
 /// The name of an attempt, for [`Outbox::finish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,8 +103,6 @@ struct Entry {
     doubtful: Vec<Standing>,
     owed: Option<Owed>,
     in_flight: Option<InFlight>,
-    /// When it may be tried, if it owes something and is not in flight.
-    due: Option<Instant>,
     /// Failures in a row, ...
     failures: u32,
     /// ... and when they began.
@@ -138,7 +131,7 @@ impl Outbox {
             backoff: Backoff::seeded(seed),
             ids: BTreeMap::new(),
             entries: BTreeMap::new(),
-            due: BTreeSet::new(),
+            schedule: Schedule::new(),
             paused_until: None,
             last_id: 0,
             counts: Counts {
@@ -182,20 +175,14 @@ impl Outbox {
         if self.paused_until.is_some_and(|until| now < until) {
             return None;
         }
-        loop {
-            let &(due, id) = self.due.first()?;
-            if due > now {
-                return None;
-            }
-            self.due.pop_first();
-            let entry = self.entries.get_mut(&id)?;
-            entry.due = None;
+        while let Some(id) = self.schedule.next(now) {
+            let Some(entry) = self.entries.get_mut(&id) else {
+                continue;
+            };
             if !may_send(&entry.shard_key) {
                 self.counts.refused += 1;
                 entry.refused = true;
-                let again = now + ASK_GATE_AGAIN;
-                entry.due = Some(again);
-                self.due.insert((again, id));
+                self.schedule.put(id, now + ASK_GATE_AGAIN, entry.rank());
                 continue;
             }
             entry.refused = false;
@@ -211,6 +198,7 @@ impl Outbox {
                 });
             }
         }
+        None
     }
 
     /// Ends an attempt: with an error, or well. One that is not known, or has ended, counts as delivered without a wait.
@@ -243,8 +231,7 @@ impl Outbox {
                 match entry.failed(sent, error, now, &mut self.backoff) {
                     Some(after) => {
                         let due = (now + after).max(self.paused_until.unwrap_or(now));
-                        entry.due = Some(due);
-                        self.due.insert((due, id));
+                        self.schedule.put(id, due, entry.rank());
                         Finished::Owed { after: due - now }
                     }
                     None => Finished::Dropped,
@@ -257,18 +244,20 @@ impl Outbox {
 
     /// Asks the gate again now about what it refused: it has changed.
     pub fn poke(&mut self, now: Instant) {
-        self.hurry(now, |entry| entry.refused);
+        let entries = &self.entries;
+        let refused = |id| entries.get(&id).is_some_and(|entry| entry.refused);
+        self.schedule.hurry(now, refused);
     }
 
     /// Makes everything due now that waits for its own retry: for a last attempt before the process ends. What the receiver asked for is still obeyed.
     pub fn poke_all(&mut self, now: Instant) {
-        self.hurry(now, |_| true);
+        self.schedule.hurry(now, |_| true);
     }
 
     /// When there may be something to do next, if nothing else happens before. Nothing while all that is owed is in flight.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let (due, _) = self.due.first()?;
-        Some((*due).max(self.paused_until.unwrap_or(*due)))
+        let due = self.schedule.deadline()?;
+        Some(self.paused_until.map_or(due, |until| due.max(until)))
     }
 
     /// The number of alerts of which something is owed, in flight or not.
@@ -304,19 +293,6 @@ impl Outbox {
         })
     }
 
-    fn hurry(&mut self, now: Instant, which: impl Fn(&Entry) -> bool) {
-        for (id, entry) in &mut self.entries {
-            if let Some(due) = entry.due
-                && due > now
-                && which(entry)
-            {
-                self.due.remove(&(due, *id));
-                self.due.insert((now, *id));
-                entry.due = Some(now);
-            }
-        }
-    }
-
     /// Queues the entry if it owes something, and forgets it if it holds nothing.
     fn settle(&mut self, id: EntryId, now: Instant) {
         let Some(entry) = self.entries.get_mut(&id) else {
@@ -326,17 +302,14 @@ impl Outbox {
             return;
         }
         if entry.event(self.send_resolved, self.late).is_some() {
-            if entry.due.is_none() {
-                entry.due = Some(now);
-                self.due.insert((now, id));
-            }
+            // What waits for its retry goes on waiting.
+            let due = self.schedule.due(id).unwrap_or(now);
+            self.schedule.put(id, due, entry.rank());
             return;
         }
         // Nothing to tell: the receiver holds what is true, or does not want to know.
         let over = entry.owed.take().is_some_and(|owed| owed.is_over());
-        if let Some(due) = entry.due.take() {
-            self.due.remove(&(due, id));
-        }
+        self.schedule.remove(id);
         if over || entry.standing.is_none() {
             let identity = std::mem::take(&mut entry.identity);
             self.entries.remove(&id);
@@ -354,12 +327,20 @@ impl Entry {
             doubtful: Vec::new(),
             owed: None,
             in_flight: None,
-            due: None,
             failures: 0,
             failing_since: None,
             minimal: false,
             refused: false,
         }
+    }
+
+    /// Who goes first: by what is owed now.
+    fn rank(&self) -> Rank {
+        let severity = self
+            .owed
+            .as_ref()
+            .map_or(Severity::Info, |owed| owed.notice.alert.severity);
+        Rank::new(self.failures > 0, severity)
     }
 
     /// What the receiver has to be told, if anything.

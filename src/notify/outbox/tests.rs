@@ -109,7 +109,7 @@ fn a_page_and_its_resolve_are_sent_in_order_and_then_forgotten() {
     assert_eq!(message.event, Event::Resolved(Resolution::Recovered));
     assert_eq!(message.stale, []);
     assert!(bench.outbox.entries.is_empty() && bench.outbox.ids.is_empty());
-    assert!(bench.outbox.due.is_empty());
+    assert!(bench.outbox.schedule.is_empty());
 }
 
 #[test]
@@ -319,6 +319,27 @@ fn a_message_that_fails_steps_back_and_lets_others_pass() {
     assert_eq!(bench.outbox.oldest(), Some(bench.now));
     let owed: Vec<_> = bench.outbox.owed().collect();
     assert_eq!(owed[0].get("workload"), Some("bad"));
+}
+
+#[test]
+fn of_a_backlog_what_matters_most_goes_first() {
+    let mut bench = Bench::new(Late::OneMessage);
+    bench.push(mk_fired("one"));
+    bench.push(mk_fired("two"));
+    bench.push(mk_fired("three"));
+    bench.push(mk_changed("three"));
+    let names: Vec<_> = std::iter::from_fn(|| bench.next())
+        .map(|attempt| {
+            attempt
+                .message
+                .alert
+                .labels
+                .get("workload")
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(names, ["three", "one", "two"]);
 }
 
 #[test]

@@ -246,6 +246,8 @@ impl World {
         let entries = self.bench.outbox.entries.len();
         let firing = self.models.values().filter(|model| model.fires.is_some());
         assert_eq!(entries, firing.count(), "an entry leaks");
+        assert_eq!(self.bench.outbox.ids.len(), entries);
+        assert!(self.bench.outbox.schedule.is_empty());
         for (name, model) in &self.models {
             assert!(!model.unseen, "{name} fired and nobody was told");
             let truth: BTreeSet<_> = model
