@@ -75,7 +75,7 @@ fn show_on_failure(log: &Path) {
     }
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
-    let tail = &lines[lines.len().saturating_sub(40)..];
+    let tail = &lines[lines.len().saturating_sub(20)..];
     say(format_args!(
         "--- the end of {}\n{}\n---",
         log.display(),

@@ -185,6 +185,30 @@ impl Sketch {
         self
     }
 
+    /// It should have been gone that long ago, but its containers do not stop. Only [`ControlPlane::store`](super::ControlPlane::store) takes this.
+    pub fn stuck_terminating(mut self, since: Duration) -> Self {
+        self.object["metadata"]["deletionTimestamp"] = json!(ago(since));
+        self.object["metadata"]["deletionGracePeriodSeconds"] = json!(30);
+        self
+    }
+
+    /// The pod's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The pod as an API server would store it: with its status, and what it would have filled in.
+    pub(super) fn as_stored(&self, namespace: &str) -> Value {
+        let mut object = self.object.clone();
+        object["status"] = self.status.clone();
+        let metadata = &mut object["metadata"];
+        metadata["namespace"] = json!(namespace);
+        // Unique enough: nothing here makes two pods of one name in one namespace in this way.
+        metadata["uid"] = json!(format!("{namespace}-{}", self.name));
+        metadata["creationTimestamp"] = json!(ago(minutes(60)));
+        object
+    }
+
     fn become_unready(&mut self, phase: &str, container: Value) {
         self.status["phase"] = json!(phase);
         self.status["containerStatuses"] = Value::Array(vec![container]);

@@ -108,8 +108,8 @@ pub struct Webhook {
 #[derive(Debug)]
 struct Shared {
     answer: Mutex<Answer>,
-    /// Requests that were not accepted.
-    failed: watch::Sender<usize>,
+    /// The messages that were not accepted.
+    failed: watch::Sender<Vec<Message>>,
     delivered: watch::Sender<Vec<Message>>,
 }
 
@@ -120,7 +120,7 @@ impl Webhook {
             address: ([127, 0, 0, 1], super::free_port()).into(),
             shared: Arc::new(Shared {
                 answer: Mutex::new(Answer::Accept),
-                failed: watch::Sender::new(0),
+                failed: watch::Sender::new(Vec::new()),
                 delivered: watch::Sender::new(Vec::new()),
             }),
             server: None,
@@ -210,14 +210,12 @@ impl Webhook {
         self.pages(namespace).into_iter().find(wanted).unwrap()
     }
 
-    /// Waits until that many requests were not accepted.
-    pub async fn wait_for_failures(&self, count: usize) {
+    /// Waits until a message was not accepted, and returns when the first such came.
+    pub async fn wait_for_failure(&self) -> Instant {
         let mut failed = self.shared.failed.subscribe();
-        let enough = failed.wait_for(|&so_far| so_far >= count);
-        tokio::time::timeout(super::PATIENCE, enough)
-            .await
-            .unwrap_or_else(|_| panic!("waited in vain for {count} requests to fail"))
-            .unwrap();
+        let any = failed.wait_for(|messages| !messages.is_empty());
+        let failed = tokio::time::timeout(super::PATIENCE, any).await;
+        failed.expect("nothing was sent").unwrap()[0].at
     }
 
     /// How often each alert of a namespace was delivered, by name and workload.
@@ -280,36 +278,35 @@ fn pages(messages: &[Message], namespace: &str) -> Vec<Page> {
 }
 
 async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    let json = headers.get(header::CONTENT_TYPE);
+    if json.is_none_or(|value| !value.as_bytes().starts_with(b"application/json")) {
+        return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
+    }
+    let message = match serde_json::from_slice(&body) {
+        Ok(message) => message,
+        // The text goes to the sender's log, if anywhere.
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
     let answer = *shared.answer.lock().unwrap();
+    let note = |messages: &watch::Sender<Vec<Message>>| {
+        messages.send_modify(|messages| messages.push(message));
+    };
     match answer {
         Answer::Accept => {
-            let json = headers.get(header::CONTENT_TYPE);
-            if json.is_none_or(|value| !value.as_bytes().starts_with(b"application/json")) {
-                return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
-            }
-            match serde_json::from_slice(&body) {
-                Ok(message) => {
-                    shared
-                        .delivered
-                        .send_modify(|messages| messages.push(message));
-                    StatusCode::OK.into_response()
-                }
-                // Alertmanager's consumers answer so, too; the text goes to the sender's log.
-                Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
-            }
+            note(&shared.delivered);
+            StatusCode::OK.into_response()
         }
         Answer::Fail(status, retry_after) => {
-            shared.failed.send_modify(|failed| *failed += 1);
+            note(&shared.failed);
             let mut response = StatusCode::from_u16(status).unwrap().into_response();
             if let Some(seconds) = retry_after {
-                response
-                    .headers_mut()
-                    .insert(header::RETRY_AFTER, seconds.into());
+                let headers = response.headers_mut();
+                headers.insert(header::RETRY_AFTER, seconds.into());
             }
             response
         }
         Answer::Hang => {
-            shared.failed.send_modify(|failed| *failed += 1);
+            note(&shared.failed);
             std::future::pending().await
         }
     }

@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod command_line;
 mod delivery;
 mod harness;
 mod outages;

@@ -30,6 +30,8 @@ async fn broken_pods_page_and_their_recovery_resolves() {
     // An event that is over, by its rule, an hour after it happened: in a quarter of a minute.
     let oom = mk_pod("batch").oom_killed(Duration::from_secs(3600 - 15));
     oom.create(&client, ns).await;
+    let leaving = mk_pod("leaving").stuck_terminating(minutes(11));
+    plane.store(std::slice::from_ref(&leaving), ns).await;
 
     let fired = webhook
         .wait_for_page("firing", "KubePodCrashLooping", ns, "web")
@@ -63,9 +65,14 @@ async fn broken_pods_page_and_their_recovery_resolves() {
     assert_eq!(page.label("workload_type"), "barepod");
     assert_eq!(page.label("pod"), "batch");
 
-    // It has been well for longer than a back-off is remembered, so this resolves at once. The deletion does, too: the rule has no hold.
+    webhook
+        .wait_for_page("firing", "KubePodStuckTerminating", ns, "leaving")
+        .await;
+
+    // It has been well for longer than a back-off is remembered, so this resolves at once. The deletions do, too: those rules have no hold.
     crash.recovered(minutes(11)).update(&client, ns).await;
     stuck.delete(&client, ns).await;
+    leaving.delete(&client, ns).await;
     let resolved = webhook
         .wait_for_page("resolved", "KubePodCrashLooping", ns, "web")
         .await;
@@ -76,6 +83,9 @@ async fn broken_pods_page_and_their_recovery_resolves() {
     assert!(ended > resolved.starts_at);
     webhook
         .wait_for_page("resolved", "KubePodInitStuck", ns, "agent")
+        .await;
+    webhook
+        .wait_for_page("resolved", "KubePodStuckTerminating", ns, "leaving")
         .await;
     webhook
         .wait_for_page("resolved", "KubePodOOMKilled", ns, "batch")
@@ -89,6 +99,7 @@ async fn broken_pods_page_and_their_recovery_resolves() {
             ("KubePodImagePullFailing", "db", 1, 0),
             ("KubePodInitStuck", "agent", 1, 1),
             ("KubePodOOMKilled", "batch", 1, 1),
+            ("KubePodStuckTerminating", "leaving", 1, 1),
         ],
     );
     for message in webhook.delivered() {

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
-
 use crate::support::{
     ALERTKUBE, ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod,
 };
@@ -26,9 +24,7 @@ async fn of_ten_thousand_pods_exactly_the_broken_ones_page() {
             }
         })
         .collect();
-    stream::iter(&pods)
-        .for_each_concurrent(48, |pod| pod.create(&client, NS))
-        .await;
+    plane.store(&pods, NS).await;
 
     let webhook = Webhook::start();
     let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
