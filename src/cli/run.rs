@@ -1,6 +1,9 @@
 //! `alertkube run`: the program itself.
 
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use tokio::{
@@ -44,8 +47,10 @@ pub fn run(args: &Args, settings: Settings) -> anyhow::Result<Exit> {
         .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()?;
-    runtime.block_on(serve(args, settings))?;
-    Ok(Exit::Success)
+    let result = runtime.block_on(serve(args, settings));
+    // A write to a pipe that nobody reads blocks its thread for ever: it must not hold up the end.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result.map(|()| Exit::Success)
 }
 
 async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {

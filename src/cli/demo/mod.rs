@@ -68,7 +68,7 @@ async fn play(args: &Args, screen: &Screen) -> anyhow::Result<()> {
     let shop = Shop::open(server.store().clone(), clock.now());
     introduce(args, screen, &shop)?;
 
-    let (stop, tally) = (CancellationToken::new(), Tally::default());
+    let (closing, tally) = (CancellationToken::new(), Tally::default());
     let mut replicas = JoinSet::new();
     for shard in 0..args.shards {
         let mut app = App::new(Options {
@@ -80,7 +80,7 @@ async fn play(args: &Args, screen: &Screen) -> anyhow::Result<()> {
             receivers: vec!["stdout"],
         })?;
         app.deliver_to(screen.receiver(shard, args.shards, &tally));
-        replicas.spawn(app.run(stop.clone()));
+        replicas.spawn(app.run(closing.clone()));
     }
 
     let opened = clock.now();
@@ -95,7 +95,7 @@ async fn play(args: &Args, screen: &Screen) -> anyhow::Result<()> {
         }
         (scene.change)(&shop, at);
     }
-    stop.cancel();
+    closing.cancel();
     while let Some(ended) = replicas.join_next().await {
         ended??;
     }
@@ -125,14 +125,14 @@ fn introduce(args: &Args, screen: &Screen, shop: &Shop) -> anyhow::Result<()> {
 }
 
 fn sum_up(args: &Args, screen: &Screen, tally: &Tally) -> anyhow::Result<()> {
-    let paged = tally.paged();
-    let pages: u32 = paged.iter().map(|(_, paged)| paged.fired).sum();
+    let tally = tally.paged();
+    let pages: u32 = tally.iter().map(|(_, paged)| paged.fired).sum();
     screen.line("")?;
     screen.title(&format!(
         "{} in all",
         text::count(usize::try_from(pages)?, "page")
     ))?;
-    for ((subject, alert), paged) in &paged {
+    for ((subject, alert), paged) in &tally {
         let end = if paged.resolved < paged.fired {
             "still stands"
         } else {

@@ -36,8 +36,11 @@ pub struct Scene {
     /// What to tell about it; nothing if the pages speak for themselves.
     pub tell: Option<&'static str>,
     /// What changes, at this time.
-    pub change: Box<dyn Fn(&Shop, Timestamp)>,
+    pub change: Change,
 }
+
+/// What changes in the shop at a time.
+type Change = Box<dyn Fn(&Shop, Timestamp)>;
 
 /// The shop: a namespace of a cluster in memory.
 #[derive(Debug)]
@@ -103,7 +106,7 @@ impl Shop {
         self.old(pod).node(NODES[index % NODES.len()])
     }
 
-    fn reports(&self, created: Timestamp) -> PodBuilder {
+    fn reports(created: Timestamp) -> PodBuilder {
         mk_pod(SHOP, "reports-7b8d9f6c5d-w4m8x").created(created)
     }
 
@@ -147,7 +150,7 @@ pub fn story() -> Vec<Scene> {
             150,
             "reports: scaled up, but no node has room for another pod",
             |shop, now| {
-                shop.apply(&shop.reports(now).unschedulable());
+                shop.apply(&Shop::reports(now).unschedulable());
             },
         ),
         scene(420, "payments: rolled back", |shop, _| {
@@ -165,7 +168,7 @@ pub fn story() -> Vec<Scene> {
             540,
             "a node joins; the pod of reports starts",
             |shop, now| {
-                shop.apply(&shop.reports(now - SignedDuration::from_secs(10)));
+                shop.apply(&Shop::reports(now - SignedDuration::from_secs(10)));
             },
         ),
         scene(
