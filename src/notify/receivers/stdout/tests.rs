@@ -119,13 +119,17 @@ async fn a_closed_pipe_is_an_error() {
     }
 }
 
-/// A stream on which a write never ends.
-struct Stuck(std::sync::mpsc::Receiver<()>);
+/// A stream on which a write does not end before the test does.
+struct Stuck {
+    begun: tokio::sync::mpsc::UnboundedSender<()>,
+    end: std::sync::mpsc::Receiver<()>,
+}
 
 impl Write for Stuck {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Until the test is over, and with it the sender.
-        let _ = self.0.recv();
+        let _ = self.begun.send(());
+        // Until its sender is gone.
+        let _ = self.end.recv();
         Ok(bytes.len())
     }
 
@@ -136,19 +140,18 @@ impl Write for Stuck {
 
 #[tokio::test]
 async fn a_write_that_blocks_is_waited_for_by_itself_only() {
-    let (stuck, write) = std::sync::mpsc::channel();
-    let stdout = Stdout::new(Style::Plain, Stuck(write));
+    let (begun, mut has_begun) = tokio::sync::mpsc::unbounded_channel();
+    let (ends, end) = std::sync::mpsc::channel();
+    let stdout = Stdout::new(Style::Plain, Stuck { begun, end });
     let message = Message::of(&mk_fired("web"));
     let mut first = Box::pin(stdout.send(&message));
     assert!(futures::poll!(&mut first).is_pending());
-    while stdout.stream.try_lock().is_ok() {
-        tokio::task::yield_now().await;
-    }
-    // It was given up, but goes on in its own thread. No second thread waits behind it.
+    has_begun.recv().await.unwrap();
+    // It is given up, but goes on in its own thread. No second thread waits behind it.
     drop(first);
     let error = stdout.send(&message).await.unwrap_err();
     assert_eq!(error.verdict, Verdict::Retry { after: None });
-    drop(stuck);
+    drop(ends);
 }
 
 #[test]
