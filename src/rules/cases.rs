@@ -23,7 +23,8 @@ const CASES: usize = 3;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
-    case: String,
+    #[serde(rename = "case")]
+    sentence: String,
     at: Timestamp,
     expect: Vec<Expected>,
     #[serde(default)]
@@ -74,7 +75,7 @@ fn every_rule_keeps_to_its_cases() {
         };
         for case in &cases {
             for failure in judge(case) {
-                writeln!(failures, "{}: {:?}: {failure}", rule.name, case.case).unwrap();
+                writeln!(failures, "{}: {:?}: {failure}", rule.name, case.sentence).unwrap();
             }
         }
         let fires = |case: &&Case| {
@@ -116,7 +117,7 @@ fn what_no_rule_may_speak_of_stays_silent() {
     let mut failures = String::new();
     for case in read(&directory().join("common.yaml")).unwrap() {
         for failure in judge(&case) {
-            writeln!(failures, "{:?}: {failure}", case.case).unwrap();
+            writeln!(failures, "{:?}: {failure}", case.sentence).unwrap();
         }
     }
     assert!(failures.is_empty(), "\n{failures}");
@@ -124,6 +125,18 @@ fn what_no_rule_may_speak_of_stays_silent() {
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")
+}
+
+/// Every object of every case, for tests that need all kinds of pods.
+pub(super) fn objects() -> Vec<Value> {
+    let mut objects = Vec::new();
+    for file in fs::read_dir(directory()).unwrap() {
+        for case in read(&file.unwrap().path()).unwrap() {
+            objects.extend(case.objects);
+            objects.extend(case.steps.into_iter().map(|step| step.object));
+        }
+    }
+    objects
 }
 
 fn read(file: &Path) -> Result<Vec<Case>, String> {
@@ -271,7 +284,8 @@ impl Known {
                 let well = || object.well_since(rule, part.as_deref()).unwrap_or(now);
                 member.well_since.get_or_insert_with(well);
             }
-            !member.is_over(now) && !(*member_of == name && terminating)
+            let departed = *member_of == name && terminating;
+            !departed && !member.is_over(now)
         });
         for finding in findings {
             let part = finding.part.as_ref().map(|(_, value)| value.to_string());
