@@ -89,6 +89,29 @@ fn a_summary_is_one_short_line_that_ends_in_a_word() {
 }
 
 #[test]
+fn what_is_over_is_not_found() {
+    use crate::rules::Lasts;
+    let case = time("2026-11-20T10:00:00Z");
+    for value in cases::objects() {
+        let object = decode(&value).unwrap();
+        for now in [
+            case,
+            after(case, minutes(30)),
+            after(case, minutes(60 * 72)),
+        ] {
+            for finding in look(&object, now, &mut Memo::default()) {
+                match finding.lasts {
+                    Lasts::WhileSeen => {}
+                    Lasts::Until(until) | Lasts::UntilEvenIfGone(until) => {
+                        assert!(until > now, "{finding:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_built_for_a_healthy_pod() {
     let object = mk_pod(
         json!({"ready": true, "started": true, "state": {"running": {"startedAt": "2026-11-20T06:00:05Z"}}}),
