@@ -5,11 +5,15 @@
 //! [`notify`] and [`http`].
 
 pub mod alert;
+pub mod app;
 pub mod cli;
 pub mod cluster;
+pub mod controller;
 pub mod http;
 pub mod notify;
 pub mod rules;
 pub mod settings;
 pub mod shard;
 pub mod sim;
+#[cfg(test)]
+mod testing;

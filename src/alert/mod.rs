@@ -1,9 +1,17 @@
 //! Alerts: their identity, their life, and the engine that decides both. Pure: objects and time go in, transitions come out.
 
+mod cause;
+mod engine;
+mod entry;
 mod labels;
+mod render;
 mod severity;
 mod view;
 
+pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use severity::{Severity, UnknownSeverity};
 pub use view::{Alert, Member, Notice, Resolution, State, Transition};
+
+#[cfg(test)]
+mod tests;

@@ -45,7 +45,7 @@ pub struct Alert {
 }
 
 /// Where an alert is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Its condition does not stand long enough yet.
@@ -95,8 +95,6 @@ pub enum Resolution {
     Recovered,
     /// The objects are gone.
     Deleted,
-    /// Another alert explains it now.
-    Explained,
 }
 
 /// A transition, and the alert as it was right after it.

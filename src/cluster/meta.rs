@@ -1,45 +1,71 @@
 //! What the rules read of an object's metadata.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::de::SeqAccess;
 
-/// The trimmed metadata of an object. `managedFields`, foreign labels and foreign annotations are skipped while parsing.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Meta {
-    /// `metadata.namespace`; empty for a cluster-scoped object.
-    pub namespace: Box<str>,
-    /// `metadata.name`.
-    pub name: Box<str>,
-    /// `metadata.uid`; empty only in files written by hand.
-    pub uid: Box<str>,
-    /// `metadata.resourceVersion`.
-    pub resource_version: Box<str>,
-    /// `metadata.creationTimestamp`.
-    pub creation_timestamp: Option<Timestamp>,
-    /// `metadata.deletionTimestamp`: when the grace period ends, or ended.
-    pub deletion_timestamp: Option<Timestamp>,
-    /// `metadata.deletionGracePeriodSeconds`: how long before it the deletion was asked for.
-    pub deletion_grace_period_seconds: Option<i64>,
-    /// `metadata.generation`.
-    pub generation: i64,
-    /// The owner reference with `controller: true`.
-    #[serde(skip)]
-    pub owner: Option<Owner>,
-    /// `metadata.finalizers`.
-    pub finalizers: Vec<Box<str>>,
-    /// Label `pod-template-hash`, set on pods of a Deployment and on its `ReplicaSet`.
-    #[serde(skip)]
-    pub pod_template_hash: Option<Box<str>>,
-    /// Label `rollouts-pod-template-hash`, Argo Rollouts' counterpart.
-    #[serde(skip)]
-    pub rollouts_pod_template_hash: Option<Box<str>>,
-    /// Whether the annotation `kubernetes.io/config.mirror` is there: the mirror of a static pod.
-    #[serde(skip)]
-    pub mirror: bool,
-    /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
-    #[serde(skip)]
-    pub manual: bool,
+use super::lenient::{Lenient, Malformed, Reader, trimmed};
+
+trimmed! {
+    /// The trimmed metadata of an object. `managedFields`, foreign labels and foreign annotations are skipped while parsing.
+    pub struct Meta {
+        /// `metadata.namespace`; empty for a cluster-scoped object.
+        pub namespace: Box<str> = "namespace",
+        /// `metadata.name`.
+        pub name: Box<str> = "name",
+        /// `metadata.uid`; `Kind/namespace/name` if it has none, as in files written by hand.
+        pub uid: Box<str> = "uid",
+        /// `metadata.resourceVersion`.
+        pub resource_version: Box<str> = "resourceVersion",
+        /// `metadata.creationTimestamp`.
+        pub creation_timestamp: Option<Timestamp> = "creationTimestamp",
+        /// `metadata.deletionTimestamp`: when the grace period ends, or ended.
+        pub deletion_timestamp: Option<Timestamp> = "deletionTimestamp",
+        /// `metadata.deletionGracePeriodSeconds`: how long before it the deletion was asked for.
+        pub deletion_grace_period_seconds: Option<i64> = "deletionGracePeriodSeconds",
+        /// `metadata.generation`.
+        pub generation: i64 = "generation",
+        /// The owner reference with `controller: true`.
+        pub owner: Option<Owner>,
+        /// `metadata.finalizers`.
+        pub finalizers: Vec<Box<str>> = "finalizers",
+        /// Label `pod-template-hash`, set on pods of a Deployment and on its `ReplicaSet`.
+        pub pod_template_hash: Option<Box<str>>,
+        /// Label `rollouts-pod-template-hash`, Argo Rollouts' counterpart.
+        pub rollouts_pod_template_hash: Option<Box<str>>,
+        /// Whether the annotation `kubernetes.io/config.mirror` is there: the mirror of a static pod.
+        pub mirror: bool,
+        /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
+        pub manual: bool,
+    }
+    "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; }
+    "labels" => |meta, labels: Labels| {
+        meta.pod_template_hash = labels.pod_template_hash;
+        meta.rollouts_pod_template_hash = labels.rollouts_pod_template_hash;
+    }
+    "annotations" => |meta, annotations: Annotations| {
+        meta.mirror = annotations.mirror.is_some();
+        meta.manual = annotations.instantiate.as_deref() == Some("manual");
+    }
+
+    /// The labels of interest.
+    struct Labels {
+        pod_template_hash: Option<Box<str>> = "pod-template-hash",
+        rollouts_pod_template_hash: Option<Box<str>> = "rollouts-pod-template-hash",
+    }
+
+    /// The annotations of interest.
+    struct Annotations {
+        mirror: Option<Box<str>> = "kubernetes.io/config.mirror",
+        instantiate: Option<Box<str>> = "cronjob.kubernetes.io/instantiate",
+    }
+
+    /// An owner reference.
+    struct Reference {
+        controller: bool = "controller",
+        api_version: Box<str> = "apiVersion",
+        kind: Box<str> = "kind",
+        name: Box<str> = "name",
+    }
 }
 
 /// The controller of an object, from its owner references.
@@ -51,4 +77,27 @@ pub struct Owner {
     pub kind: Box<str>,
     /// `name`.
     pub name: Box<str>,
+}
+
+/// The owner reference with `controller: true`. The API server refuses a second one.
+#[derive(Default)]
+struct Controller(Option<Owner>);
+
+impl Lenient for Controller {
+    fn from_list<'de, A: SeqAccess<'de>>(
+        mut list: A,
+        malformed: &Malformed,
+    ) -> Result<Option<Self>, A::Error> {
+        let mut owner = None;
+        while let Some(reference) = list.next_element_seed(Reader::<Reference>::new(malformed))? {
+            if let Some(reference) = reference.filter(|reference| reference.controller) {
+                owner = Some(Owner {
+                    api_version: reference.api_version,
+                    kind: reference.kind,
+                    name: reference.name,
+                });
+            }
+        }
+        Ok(Some(Self(owner)))
+    }
 }

@@ -1,16 +1,28 @@
 //! The cluster as alertkube sees it: trimmed objects, their subjects, and (at the edge) the client, the watches and the clock.
 
+mod backoff;
+mod client;
 mod clock;
+mod failure;
+mod lenient;
+mod list;
 mod meta;
 mod object;
 mod pod;
 mod subject;
+mod tap;
+mod watch;
 
+pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider};
 pub use clock::Clock;
+pub use failure::{Failure, FailureReason};
+pub use list::list;
 pub use meta::{Meta, Owner};
 pub use object::{Kind, KindId, Object, ObjectRef, Wire};
 pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
 };
-pub use subject::{Subject, WorkloadType};
+pub use subject::{Subject, SubjectError, WorkloadType};
+pub use tap::Tap;
+pub use watch::{Event, WatchOptions, watch};

@@ -2,15 +2,21 @@
 
 use std::{borrow::Cow, fmt};
 
+use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use kube::Client;
+use serde::{Deserialize, Deserializer};
 
-use super::{Meta, Pod, Subject, WorkloadType};
+use super::{
+    Event, Failure, Meta, Pod, Subject, Tap, WatchOptions, WorkloadType,
+    lenient::{self, Lenient},
+    list, watch,
+};
 use crate::rules::{Evaluation, Rule};
 
-/// A watched kind. A new one is a trimmed type (with this trait), a file of rules, and a line in [`kinds!`].
-pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
+/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in `kinds!`.
+pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its place in tables.
     const ID: KindId;
     /// The API group; empty for the core group.
@@ -25,21 +31,22 @@ pub trait Kind: DeserializeOwned + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its metadata.
     fn meta(&self) -> &Meta;
 
+    /// Its metadata, to complete them.
+    fn meta_mut(&mut self) -> &mut Meta;
+
     /// Its subject: the topmost owner that can be told from the object alone, else itself.
     fn subject(&self) -> (Subject, WorkloadType);
 
     /// The node that the object runs on; empty if none.
     fn node(&self) -> &str;
 
-    /// Every rule of the kind, applied to the object. Allocates nothing for a healthy object.
-    fn evaluate(&self, evaluation: &mut Evaluation<'_>);
-
-    /// Since when the part of the object (such as the container of this name) has been well, for a finding of the rule that is no longer
-    /// there: from then on the rule's hold runs. `None`: the object does not tell; the hold runs from when it was first seen well.
-    fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
-        let _ = (rule, part);
+    /// Since when the object no longer shows the rule's condition, if it tells. Asked only for what was found before, and no longer is.
+    fn well_since(&self, _rule: &Rule, _part: Option<&str>) -> Option<Timestamp> {
         None
     }
+
+    /// Every rule of the kind, applied to the object. Allocates nothing for a healthy object.
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>);
 }
 
 /// An object as it comes over the wire: a [`Kind`] that kube's watcher can handle.
@@ -49,21 +56,29 @@ pub struct Wire<K> {
     metadata: ObjectMeta,
     /// The trimmed object.
     pub object: K,
-    /// How many of the fields that the rules read were malformed, and count as absent.
+    /// How many of the fields that the rules read were malformed, and count as absent. An object without a name has one at least.
     pub malformed: u32,
 }
 
 impl<'de, K: Kind> Deserialize<'de> for Wire<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = K::deserialize(deserializer)?;
+        let (mut object, mut malformed) = lenient::read::<K, D>(deserializer)?;
+        let meta = object.meta_mut();
+        if meta.name.is_empty() {
+            malformed = malformed.saturating_add(1);
+        }
+        if meta.uid.is_empty() {
+            // Written by hand: objects must stay distinct.
+            meta.uid = format!("{}/{}/{}", K::KIND, meta.namespace, meta.name).into();
+        }
         let metadata = ObjectMeta {
-            resource_version: Some(object.meta().resource_version.to_string()),
+            resource_version: Some(meta.resource_version.to_string()),
             ..ObjectMeta::default()
         };
         Ok(Self {
             metadata,
             object,
-            malformed: 0,
+            malformed,
         })
     }
 }
@@ -110,6 +125,13 @@ pub struct ObjectRef {
     pub name: Box<str>,
 }
 
+impl fmt::Display for ObjectRef {
+    /// `Kind/namespace/name`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+}
+
 macro_rules! kinds {
     ($($kind:ident),+) => {
         /// A watched kind, as a place in a table.
@@ -126,6 +148,20 @@ macro_rules! kinds {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$kind => <$kind as Kind>::KIND,)+
+                }
+            }
+
+            /// Watches the kind. See [`watch`].
+            pub fn watch(self, client: Client, tap: Tap, options: WatchOptions) -> BoxStream<'static, Event> {
+                match self {
+                    $(Self::$kind => watch::<$kind>(client, tap, options).boxed(),)+
+                }
+            }
+
+            /// Reads every object of the kind once. See [`list`].
+            pub fn list(self, client: Client, options: &WatchOptions) -> BoxStream<'static, Result<(Object, u32), Failure>> {
+                match self {
+                    $(Self::$kind => list::<$kind>(client, options).boxed(),)+
                 }
             }
         }
@@ -149,7 +185,7 @@ macro_rules! kinds {
             ///
             /// # Errors
             ///
-            /// The input is not an object at all. A malformed field is no error: it counts as absent.
+            /// The input is broken: no JSON, or no YAML. A malformed field is no error: it counts as absent. The number is that of such fields.
             pub fn decode<'de, D: Deserializer<'de>>(api_version: &str, kind: &str, deserializer: D) -> Result<Option<(Self, u32)>, D::Error> {
                 let group = api_version.split_once('/').map_or("", |(group, _)| group);
                 $(
@@ -189,17 +225,27 @@ macro_rules! kinds {
                 }
             }
 
+            /// Its name, for people and for tables.
+            pub fn object_ref(&self) -> ObjectRef {
+                let meta = self.meta();
+                ObjectRef {
+                    kind: self.kind().as_str().into(),
+                    namespace: meta.namespace.clone(),
+                    name: meta.name.clone(),
+                }
+            }
+
+            /// Since when it is well again as the rule sees it. See [`Kind::well_since`].
+            pub fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
+                match self {
+                    $(Self::$kind(object) => object.well_since(rule, part),)+
+                }
+            }
+
             /// Applies every rule of its kind. See [`Kind::evaluate`].
             pub fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
                 match self {
                     $(Self::$kind(object) => object.evaluate(evaluation),)+
-                }
-            }
-
-            /// Since when it has been well. See [`Kind::well_since`].
-            pub fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
-                match self {
-                    $(Self::$kind(object) => object.well_since(rule, part),)+
                 }
             }
         }

@@ -1,1 +1,9 @@
-//! To be written.
+//! What the program shows of itself over HTTP: metrics and health.
+
+mod health;
+mod metrics;
+mod server;
+
+pub use health::{Health, KindHealth, Readiness};
+pub use metrics::{Gauges, Metrics, WatchEvent};
+pub use server::serve;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Evaluation, Finding, Lasts, Memo, POD_RULES, Since};
+use super::{Evaluation, Finding, Lasts, Memo, Since, all};
 use crate::{alert::Severity, cluster::Object};
 
 /// How many cases of each kind a rule must have.
@@ -64,7 +64,7 @@ enum State {
 #[test]
 fn every_rule_keeps_to_its_cases() {
     let mut failures = String::new();
-    for rule in POD_RULES {
+    for rule in all() {
         let file = directory().join(format!("{}.yaml", rule.name));
         let cases = match read(&file) {
             Ok(cases) => cases,
@@ -98,8 +98,7 @@ fn every_rule_keeps_to_its_cases() {
 
 #[test]
 fn every_file_of_cases_is_about_a_rule() {
-    let rules: BTreeSet<PathBuf> = POD_RULES
-        .iter()
+    let rules: BTreeSet<PathBuf> = all()
         .map(|rule| directory().join(format!("{}.yaml", rule.name)))
         .collect();
     for file in fs::read_dir(directory()).unwrap() {

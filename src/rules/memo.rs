@@ -5,6 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// No rule looks further back than this.
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
+
 /// The memory of one object: small, serialisable, empty for nearly all. It is kept by the engine, and persisted with the alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memo(Vec<Mark>);
@@ -63,11 +66,9 @@ impl Memo {
         self.0.retain(|mark| mark.at > time);
     }
 
-    /// When the oldest mark is `window` old: the time to look again whether anything is worth keeping.
-    pub fn next_forget(&self, window: Duration) -> Option<Timestamp> {
-        self.0
-            .first()
-            .map(|mark| mark.at.saturating_add(window).unwrap_or(Timestamp::MAX))
+    /// Forgets what is too old for any rule.
+    pub fn prune(&mut self, now: Timestamp) {
+        self.forget(now.saturating_sub(RETENTION).unwrap_or(Timestamp::MIN));
     }
 
     /// Whether nothing is remembered.
@@ -97,11 +98,10 @@ mod tests {
         }
         let marks: Vec<_> = memo.marks("app").collect();
         assert_eq!(marks, [(second(10), 1), (second(20), 2)]);
-        assert_eq!(memo.next_forget(Duration::from_secs(60)), Some(second(70)));
         memo.forget(second(15));
         assert_eq!(memo.marks("web").count(), 0);
         assert_eq!(memo.marks("app").count(), 1);
-        memo.forget(second(20));
+        memo.prune(second(20).checked_add(RETENTION).unwrap());
         assert!(memo.is_empty());
     }
 

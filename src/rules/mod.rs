@@ -8,9 +8,16 @@ mod pod;
 
 pub use finding::{Finding, Lasts, Rule, Since};
 pub use memo::Memo;
-pub use pod::RULES as POD_RULES;
 
 use jiff::Timestamp;
+
+/// Every rule, kind by kind.
+pub const RULES: &[&[&Rule]] = &[pod::RULES];
+
+/// Every rule.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().copied().flatten().copied()
+}
 
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.
 #[derive(Debug)]

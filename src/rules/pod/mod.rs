@@ -50,18 +50,12 @@ impl Kind for Pod {
         &self.metadata
     }
 
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.metadata
+    }
+
     fn subject(&self) -> (Subject, WorkloadType) {
-        let Meta {
-            namespace, name, ..
-        } = &self.metadata;
-        (
-            Subject {
-                kind: "Pod".into(),
-                namespace: namespace.clone(),
-                name: name.clone(),
-            },
-            WorkloadType::BarePod,
-        )
+        Subject::of(Self::KIND, &self.metadata)
     }
 
     fn node(&self) -> &str {

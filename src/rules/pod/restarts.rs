@@ -57,7 +57,7 @@ const RESTARTS: usize = 3;
 const RISE: i64 = 3;
 /// Without a memory of earlier restarts, a pod shows by this many restarts in all that they are its habit, ...
 const HABIT_RESTARTS: i32 = 6;
-/// ... if they are this close together on average, and the last one was this long ago at most.
+/// ... if they are this close together on average, and so were the last one and the one before, and the last one and now.
 const HABIT_INTERVAL: Duration = minutes(20);
 /// The kubelet's first back-off; it doubles up to 300 s (`MaxContainerBackOff` in `pkg/kubelet/kubelet.go`).
 const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
@@ -148,8 +148,14 @@ pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             .marks(view.name())
             .rfind(|&(_, value)| value <= count - (RISE - 1))
             .map(|(at, _)| after(at, WINDOW));
-        let Some(until) = third.or_else(|| habit(pod, &view, last, finished, evaluation.now))
-        else {
+        // Only without a memory of an earlier restart: what was counted is better known than what is guessed.
+        let unknown = evaluation.memo.marks(view.name()).count() == 1;
+        let until = third.or_else(|| {
+            unknown
+                .then(|| habit(pod, &view, last, finished, evaluation.now))
+                .flatten()
+        });
+        let Some(until) = until else {
             continue;
         };
         let summary = format!(
@@ -194,15 +200,16 @@ fn habit(
 ) -> Option<Timestamp> {
     let count = u32::try_from(view.status.restart_count).ok()?;
     let age = between(pod.metadata.creation_timestamp?, now);
+    let last_but_one = last.started_at.unwrap_or(finished);
     if view.status.restart_count < HABIT_RESTARTS
         || age / count > HABIT_INTERVAL
+        || between(last_but_one, finished) > HABIT_INTERVAL
         || between(finished, now) > HABIT_INTERVAL
     {
         return None;
     }
     // The last restart but one came right before the last run; the one before it, an interval earlier at most. The three are within the
     // window until that one leaves it.
-    let last_but_one = last.started_at.unwrap_or(finished);
     let until = after(last_but_one, WINDOW.saturating_sub(HABIT_INTERVAL));
     (until > now).then_some(until)
 }

@@ -1,0 +1,421 @@
+//! The engine: observations and time go in, transitions come out.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, btree_map},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    Alert, Notice, Severity, State,
+    cause::explains,
+    entry::{AlertKey, Entry, Member},
+    render::view,
+};
+use crate::{
+    cluster::{KindId, Object},
+    rules::{Evaluation, Finding, Memo},
+    shard::ShardKey,
+};
+
+/// How often what is remembered of well objects is looked through for what is no longer needed.
+const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// The alerts of a cluster: which there are is a function of the objects as they are now, and of time. Pure: no I/O, no clock.
+///
+/// It is level-triggered. Feeding it the same object again, or all of them, changes nothing. It keeps what is broken and forgets what is fine.
+#[derive(Debug)]
+pub struct Engine {
+    cluster: String,
+    alerts: HashMap<Arc<AlertKey>, Entry>,
+    /// What is unhealthy, or remembered, by UID.
+    objects: HashMap<Box<str>, Known>,
+    /// When which alert must be looked at again.
+    timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
+    sights: BTreeMap<KindId, Sight>,
+    notices: Vec<Notice>,
+    /// Reused for every object, so that a healthy one costs no allocation.
+    findings: Vec<Finding>,
+    next_prune: Timestamp,
+}
+
+/// What the engine keeps of an object.
+#[derive(Debug)]
+struct Known {
+    kind: KindId,
+    /// The list that last had it.
+    list: u64,
+    memo: Memo,
+    /// The alerts that it is a member of.
+    alerts: Vec<Arc<AlertKey>>,
+}
+
+/// How well a kind is seen.
+#[derive(Debug, Default)]
+struct Sight {
+    /// The lists begun so far.
+    list: u64,
+    /// Whether the last of them is not complete yet.
+    listing: bool,
+    /// Whether what is seen is what there is: a list is complete, and the watch goes on. If not, nothing resolves.
+    clear: bool,
+}
+
+impl Engine {
+    /// An engine that knows nothing yet. `cluster` is the label of that name; empty for none.
+    pub fn new(cluster: impl Into<String>) -> Self {
+        Self {
+            cluster: cluster.into(),
+            alerts: HashMap::new(),
+            objects: HashMap::new(),
+            timers: BTreeSet::new(),
+            sights: BTreeMap::new(),
+            notices: Vec::new(),
+            findings: Vec::new(),
+            next_prune: Timestamp::MIN,
+        }
+    }
+
+    /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
+    pub fn scan(
+        cluster: &str,
+        objects: impl IntoIterator<Item = Object>,
+        now: Timestamp,
+    ) -> Vec<Alert> {
+        let mut engine = Self::new(cluster);
+        for object in objects {
+            engine.observe(&object, now);
+        }
+        engine.advance(now);
+        engine.alerts(now)
+    }
+
+    // === what is seen ===
+
+    /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.
+    pub fn list_started(&mut self, kind: KindId) {
+        let sight = self.sights.entry(kind).or_default();
+        sight.list += 1;
+        sight.listing = true;
+        sight.clear = false;
+    }
+
+    /// The list is complete: what it did not have is gone.
+    pub fn list_done(&mut self, kind: KindId, now: Timestamp) {
+        let sight = self.sights.entry(kind).or_default();
+        sight.listing = false;
+        sight.clear = true;
+        let list = sight.list;
+        let missing: Vec<Box<str>> = self
+            .objects
+            .iter()
+            .filter(|(_, known)| known.kind == kind && known.list != list)
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for uid in missing {
+            self.gone(&uid, now);
+        }
+        self.settle_kind(kind, now);
+    }
+
+    /// The watch of the kind has failed. Until it is back, nothing of the kind resolves.
+    pub fn blind(&mut self, kind: KindId) {
+        self.sights.entry(kind).or_default().clear = false;
+    }
+
+    /// The watch of the kind goes on where it failed: nothing was missed. Says nothing while a list is incomplete.
+    pub fn sighted(&mut self, kind: KindId, now: Timestamp) {
+        let sight = self.sights.entry(kind).or_default();
+        if !sight.listing && sight.list > 0 {
+            sight.clear = true;
+            self.settle_kind(kind, now);
+        }
+    }
+
+    /// An object as it is now.
+    pub fn observe(&mut self, object: &Object, now: Timestamp) {
+        let uid = &*object.meta().uid;
+        let mut memo = self
+            .objects
+            .get_mut(uid)
+            .map(|known| std::mem::take(&mut known.memo))
+            .unwrap_or_default();
+        let mut findings = std::mem::take(&mut self.findings);
+        object.evaluate(&mut Evaluation {
+            now,
+            memo: &mut memo,
+            findings: &mut findings,
+        });
+        if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
+            self.update(object, memo, &mut findings, now);
+        }
+        self.findings = findings;
+    }
+
+    /// The object is gone.
+    pub fn gone(&mut self, uid: &str, now: Timestamp) {
+        let Some(known) = self.objects.get_mut(uid) else {
+            return;
+        };
+        known.memo = Memo::default();
+        let alerts = known.alerts.clone();
+        for key in &alerts {
+            if let Some(entry) = self.alerts.get_mut(key)
+                && let Some(member) = entry.members.get_mut(uid)
+            {
+                member.depart(entry.rule.hold, now);
+            }
+        }
+        if alerts.is_empty() {
+            self.objects.remove(uid);
+        }
+        self.settle(alerts, now);
+    }
+
+    /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
+    fn update(&mut self, object: &Object, memo: Memo, findings: &mut Vec<Finding>, now: Timestamp) {
+        let (kind, meta) = (object.kind(), object.meta());
+        let list = self.sights.entry(kind).or_default().list;
+        let known = self
+            .objects
+            .entry(meta.uid.clone())
+            .or_insert_with(|| Known {
+                kind,
+                list,
+                memo: Memo::default(),
+                alerts: Vec::new(),
+            });
+        known.list = list;
+        known.memo = memo;
+        let before = known.alerts.len();
+        let mut shown = Vec::with_capacity(findings.len());
+        if !findings.is_empty() {
+            let (subject, workload_type) = object.subject();
+            let shard_key = ShardKey::of(&subject);
+            for finding in findings.drain(..) {
+                let key = Arc::new(AlertKey {
+                    rule: finding.rule.name,
+                    subject: subject.clone(),
+                    part: finding.part.clone(),
+                });
+                let entry = self.alerts.entry(key).or_insert_with_key(|key| Entry {
+                    key: Arc::clone(key),
+                    rule: finding.rule,
+                    shard_key,
+                    workload_type,
+                    members: BTreeMap::new(),
+                    fired: None,
+                    deadline: None,
+                });
+                if !known.alerts.contains(&entry.key) {
+                    known.alerts.push(Arc::clone(&entry.key));
+                }
+                shown.push(Arc::clone(&entry.key));
+                match entry.members.entry(meta.uid.clone()) {
+                    btree_map::Entry::Occupied(mut member) => member.get_mut().show(finding, now),
+                    btree_map::Entry::Vacant(place) => {
+                        place.insert(Member::new(object, finding, now));
+                    }
+                }
+            }
+        }
+        for key in known.alerts[..before]
+            .iter()
+            .filter(|key| !shown.contains(key))
+        {
+            let Some(entry) = self.alerts.get_mut(key) else {
+                continue;
+            };
+            if let Some(member) = entry.members.get_mut(&meta.uid) {
+                if meta.deletion_timestamp.is_some() {
+                    member.depart(entry.rule.hold, now);
+                } else {
+                    let part = key.part.as_ref().map(|(_, value)| &**value);
+                    member.hide(entry.rule.hold, object.well_since(entry.rule, part), now);
+                }
+            }
+        }
+        let alerts = known.alerts.clone();
+        if alerts.is_empty() && known.memo.is_empty() {
+            self.objects.remove(&meta.uid);
+        }
+        self.explain(&meta.uid);
+        self.settle(alerts, now);
+    }
+
+    /// Works out which of the object's alerts explain which.
+    fn explain(&mut self, uid: &str) {
+        let Some(known) = self.objects.get(uid) else {
+            return;
+        };
+        for effect in &known.alerts {
+            let explained = known.alerts.iter().any(|cause| {
+                let (Some(cause), Some(effect)) = (self.alerts.get(cause), self.alerts.get(effect))
+                else {
+                    return false;
+                };
+                explains(cause.rule, effect.rule).is_some_and(|how| {
+                    (!how.same_part || cause.key.part == effect.key.part)
+                        && cause
+                            .members
+                            .get(uid)
+                            .is_some_and(|member| !member.gone && (member.seen || how.while_held))
+                })
+            });
+            if let Some(member) = self
+                .alerts
+                .get_mut(effect)
+                .and_then(|entry| entry.members.get_mut(uid))
+            {
+                member.explained = explained;
+            }
+        }
+    }
+
+    // === time ===
+
+    /// Lets time pass: everything that comes due until `now` happens.
+    pub fn advance(&mut self, now: Timestamp) {
+        while let Some((_, key)) = self.timers.first().filter(|(time, _)| *time <= now) {
+            let key = Arc::clone(key);
+            self.settle(vec![key], now);
+        }
+        if now >= self.next_prune {
+            self.next_prune = now.saturating_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
+            self.objects.retain(|_, known| {
+                known.memo.prune(now);
+                !(known.alerts.is_empty() && known.memo.is_empty())
+            });
+        }
+    }
+
+    /// When something happens by itself next.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.timers.first().map(|(time, _)| *time)
+    }
+
+    /// What has happened since the last call, in order.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn settle_kind(&mut self, kind: KindId, now: Timestamp) {
+        let mut keys: Vec<Arc<AlertKey>> = self
+            .alerts
+            .iter()
+            .filter(|(_, entry)| entry.rule.kind == kind)
+            .map(|(key, _)| Arc::clone(key))
+            .collect();
+        keys.sort_unstable();
+        self.settle(keys, now);
+    }
+
+    /// Decides what becomes of the alerts at `now`, and of those that they explained.
+    fn settle(&mut self, mut keys: Vec<Arc<AlertKey>>, now: Timestamp) {
+        keys.reverse();
+        while let Some(key) = keys.pop() {
+            let Some(entry) = self.alerts.get_mut(&key) else {
+                continue;
+            };
+            if let Some(deadline) = entry.deadline.take() {
+                self.timers.remove(&(deadline, Arc::clone(&key)));
+            }
+            let clear = self
+                .sights
+                .get(&entry.rule.kind)
+                .is_some_and(|sight| sight.clear);
+            let over: Vec<Box<str>> = entry
+                .members
+                .iter()
+                .filter(|(_, member)| clear && member.ends_at.is_some_and(|end| end <= now))
+                .map(|(uid, _)| uid.clone())
+                .collect();
+            let left: Vec<Member> = over
+                .iter()
+                .filter_map(|uid| entry.members.remove(uid))
+                .collect();
+            let last = left.iter().max_by_key(|member| member.ends_at);
+            let transition = entry.decide(last.is_some_and(|member| member.gone), now);
+            if let Some(transition) = transition {
+                let members = if entry.is_over() {
+                    left.iter().collect()
+                } else {
+                    entry.shown()
+                };
+                let alert = view(&self.cluster, entry, &members, now);
+                self.notices.extend(alert.map(|alert| Notice {
+                    transition,
+                    alert,
+                    at: now,
+                }));
+            }
+            if entry.is_over() {
+                self.alerts.remove(&key);
+            } else if let Some(deadline) = entry.next_deadline(now) {
+                entry.deadline = Some(deadline);
+                self.timers.insert((deadline, Arc::clone(&key)));
+            }
+            for uid in over {
+                self.leave(&uid, &key, &mut keys);
+            }
+        }
+    }
+
+    /// The object is no longer a member of the alert, which may have explained others of its alerts.
+    fn leave(&mut self, uid: &str, key: &AlertKey, affected: &mut Vec<Arc<AlertKey>>) {
+        let Some(known) = self.objects.get_mut(uid) else {
+            return;
+        };
+        known.alerts.retain(|alert| **alert != *key);
+        if known.alerts.is_empty() && known.memo.is_empty() {
+            self.objects.remove(uid);
+            return;
+        }
+        affected.extend(known.alerts.iter().rev().cloned());
+        self.explain(uid);
+    }
+
+    // === what others see ===
+
+    /// The alerts that stand now, pending ones too, in order of their rule and subject.
+    pub fn alerts(&self, now: Timestamp) -> Vec<Alert> {
+        let mut entries: Vec<&Entry> = self.alerts.values().collect();
+        entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        entries
+            .into_iter()
+            .filter_map(|entry| view(&self.cluster, entry, &entry.shown(), now))
+            .collect()
+    }
+
+    /// How many alerts are in which state, with which severity.
+    pub fn counts(&self, now: Timestamp) -> BTreeMap<(State, Severity), usize> {
+        let mut counts = BTreeMap::new();
+        for entry in self.alerts.values() {
+            if let Some(face) = entry.shown_face(now) {
+                *counts.entry((entry.state(now), face.severity)).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// How many objects each rule finds something wrong with.
+    pub fn findings(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for entry in self.alerts.values() {
+            *counts.entry(entry.rule.name).or_default() += entry.shown().len();
+        }
+        counts
+    }
+
+    /// The subjects that have alerts, by shard key.
+    pub fn subjects(&self) -> BTreeSet<ShardKey> {
+        self.alerts.values().map(|entry| entry.shard_key).collect()
+    }
+
+    /// How many objects are kept: those that are unhealthy, and those of which something is remembered.
+    pub fn kept_objects(&self) -> usize {
+        self.objects.len()
+    }
+}

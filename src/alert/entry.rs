@@ -1,0 +1,351 @@
+//! One alert in the engine's memory: its members, and the decision what becomes of it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Resolution, Severity, State, Transition};
+use crate::{
+    cluster::{Object, ObjectRef, Subject, WorkloadType},
+    rules::{Finding, Lasts, Rule, Since},
+    shard::ShardKey,
+};
+
+/// How long an alert outlives its last object at most. A replacement that shows the same condition continues it.
+const DELETED_HOLD: Duration = Duration::from_secs(120);
+
+/// What makes an alert the same alert: its rule, its subject, and the part of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct AlertKey {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What it is about.
+    pub subject: Subject,
+    /// A label and its value: `("container", "app")`.
+    pub part: Option<(&'static str, Box<str>)>,
+}
+
+/// An alert.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub key: Arc<AlertKey>,
+    pub rule: &'static Rule,
+    pub shard_key: ShardKey,
+    pub workload_type: WorkloadType,
+    /// By the object's UID.
+    pub members: BTreeMap<Box<str>, Member>,
+    /// Set while it fires.
+    pub fired: Option<Fired>,
+    /// When it must be looked at again, as the engine's timers know it.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What was decided when an alert fired. It does not move while the alert stands.
+#[derive(Debug, Clone)]
+pub(super) struct Fired {
+    pub starts_at: Timestamp,
+    pub fires_at: Timestamp,
+    pub face: Face,
+    /// Since when no member shows this face; `None` while one does.
+    pub face_lost: Option<Timestamp>,
+}
+
+/// What an alert shows of its members: the worst of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Face {
+    pub severity: Severity,
+    pub reason: Box<str>,
+}
+
+/// One object's part in an alert.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub object: ObjectRef,
+    pub node: Box<str>,
+    pub face: Face,
+    pub summary: String,
+    /// Where `for` starts.
+    pub since: Timestamp,
+    pub r#for: Duration,
+    pub quorum: usize,
+    /// Whether the last look at the object showed the condition.
+    pub seen: bool,
+    /// Whether the object is gone, or going.
+    pub gone: bool,
+    /// Whether another alert explains it.
+    pub explained: bool,
+    /// When it leaves the alert; `None` while the condition stands.
+    pub ends_at: Option<Timestamp>,
+    lasts: Lasts,
+    first_seen: Timestamp,
+    /// The start of an earlier stretch of the condition, if the gap since then was shorter than the rule's hold.
+    kept_since: Option<Timestamp>,
+}
+
+impl Member {
+    /// A member from its first finding.
+    pub fn new(object: &Object, finding: Finding, now: Timestamp) -> Self {
+        let mut member = Self {
+            object: object.object_ref(),
+            node: object.node().into(),
+            face: Face {
+                severity: finding.severity,
+                reason: "".into(),
+            },
+            summary: String::new(),
+            since: now,
+            r#for: finding.r#for,
+            quorum: finding.quorum,
+            seen: true,
+            gone: false,
+            explained: false,
+            ends_at: None,
+            lasts: finding.lasts,
+            first_seen: now,
+            kept_since: None,
+        };
+        member.show(finding, now);
+        member
+    }
+
+    /// The object shows the condition.
+    pub fn show(&mut self, finding: Finding, now: Timestamp) {
+        if !self.seen && !self.is_event() {
+            // Back within the hold: the condition goes on, and so does its clock.
+            self.kept_since = Some(self.since);
+        }
+        let first_seen = self.first_seen;
+        let since = match finding.since {
+            Since::At(at) => at,
+            Since::FirstSeen => first_seen,
+            Since::FirstSeenOr(at) => at.min(first_seen),
+            Since::FirstSeenAfter(at) => at.max(first_seen),
+        };
+        // A crash loop's start is told anew with every crash, and less precisely: the earliest counts.
+        let earlier = match finding.since {
+            Since::FirstSeenOr(_) => Some(self.since),
+            Since::At(_) | Since::FirstSeen | Since::FirstSeenAfter(_) => self.kept_since,
+        };
+        self.since = earlier.map_or(since, |earlier| since.min(earlier)).min(now);
+        self.ends_at = match finding.lasts {
+            Lasts::WhileSeen => None,
+            Lasts::Until(at) | Lasts::UntilEvenIfGone(at) => Some(at),
+        };
+        self.face = Face {
+            severity: finding.severity,
+            reason: finding.reason,
+        };
+        self.summary = finding.summary;
+        self.r#for = finding.r#for;
+        self.quorum = finding.quorum;
+        self.lasts = finding.lasts;
+        self.seen = true;
+        self.gone = false;
+    }
+
+    /// The object no longer shows the condition; `well_since` is when that began, if the object tells.
+    pub fn hide(&mut self, hold: Duration, well_since: Option<Timestamp>, now: Timestamp) {
+        if !self.is_event() && (self.seen || well_since.is_some()) {
+            self.ends_at = Some(after(well_since.unwrap_or(now).min(now), hold));
+        }
+        self.seen = false;
+    }
+
+    /// The object is gone, or going: it leaves the alert, unless it is an event that is counted.
+    pub fn depart(&mut self, hold: Duration, now: Timestamp) {
+        if !self.gone && !matches!(self.lasts, Lasts::UntilEvenIfGone(_)) {
+            let end = after(now, hold.min(DELETED_HOLD));
+            self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
+        }
+        self.seen = false;
+        self.gone = true;
+    }
+
+    /// When it is due.
+    pub fn fires_at(&self) -> Timestamp {
+        after(self.since, self.r#for)
+    }
+
+    fn is_event(&self) -> bool {
+        !matches!(self.lasts, Lasts::WhileSeen)
+    }
+
+    /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.
+    fn stands(&self, now: Timestamp) -> bool {
+        match self.lasts {
+            Lasts::WhileSeen => self.seen,
+            Lasts::Until(end) => !self.gone && end > now,
+            Lasts::UntilEvenIfGone(end) => end > now,
+        }
+    }
+
+    /// Whether it is shown as one of the alert's members.
+    fn is_shown(&self) -> bool {
+        !self.gone || matches!(self.lasts, Lasts::UntilEvenIfGone(_))
+    }
+}
+
+impl Entry {
+    /// Whether nothing of it is left.
+    pub fn is_over(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Decides what becomes of the alert at `now`. Members whose time is over must have left before; `left_by_deletion` says whether
+    /// the last of them was gone.
+    pub fn decide(&mut self, left_by_deletion: bool, now: Timestamp) -> Option<Transition> {
+        let Some(mut fired) = self.fired.take() else {
+            self.fired = self.fire(now);
+            return self.fired.is_some().then_some(Transition::Fired);
+        };
+        if self.is_over() {
+            self.fired = Some(fired);
+            return Some(Transition::Resolved(if left_by_deletion {
+                Resolution::Deleted
+            } else {
+                Resolution::Recovered
+            }));
+        }
+        let change = self.new_face(&mut fired, now);
+        self.fired = Some(fired);
+        change.then_some(Transition::Changed)
+    }
+
+    /// What it needs to fire, if it has it.
+    fn fire(&self, now: Timestamp) -> Option<Fired> {
+        let due: Vec<&Member> = self.due(now).collect();
+        let quorum = due.iter().map(|member| member.quorum).min()?.max(1);
+        let mut times: Vec<Timestamp> = due.iter().map(|member| member.fires_at()).collect();
+        times.sort_unstable();
+        Some(Fired {
+            starts_at: due.iter().map(|member| member.since).min()?,
+            fires_at: *times.get(quorum - 1)?,
+            face: self.face(now)?,
+            face_lost: None,
+        })
+    }
+
+    /// Takes over a new face if the old one is outdone, or is gone for as long as the condition itself would have to be. So an alert
+    /// whose objects alternate between two reasons (an image that cannot be pulled) does not change with every one.
+    fn new_face(&self, fired: &mut Fired, now: Timestamp) -> bool {
+        let Some(face) = self.face(now) else {
+            return false; // All members are held: they still show their last face.
+        };
+        if face.severity <= fired.face.severity {
+            if self.standing(now).any(|member| member.face == fired.face) {
+                fired.face_lost = None;
+                return false;
+            }
+            if now < after(*fired.face_lost.get_or_insert(now), self.rule.hold) {
+                return false;
+            }
+        }
+        fired.face_lost = None;
+        fired.face = face;
+        true
+    }
+
+    /// The worst standing member's face; of the equally bad ones, the one that has stood longest.
+    fn face(&self, now: Timestamp) -> Option<Face> {
+        self.standing(now)
+            .min_by_key(|member| (std::cmp::Reverse(member.face.severity), member.since))
+            .map(|member| member.face.clone())
+    }
+
+    /// The members that show the condition.
+    fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
+        self.members
+            .values()
+            .filter(move |member| member.stands(now))
+    }
+
+    /// The members that count for firing.
+    fn due(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
+        self.standing(now)
+            .filter(move |member| !member.explained && member.fires_at() <= now)
+    }
+
+    /// The members to show, in order of their objects.
+    pub fn shown(&self) -> Vec<&Member> {
+        let mut members: Vec<&Member> = self
+            .members
+            .values()
+            .filter(|member| member.is_shown())
+            .collect();
+        members.sort_unstable_by(|a, b| a.object.cmp(&b.object));
+        members
+    }
+
+    /// What it shows of its members; `None` if it neither fires nor has a member that shows the condition.
+    pub fn shown_face(&self, now: Timestamp) -> Option<Face> {
+        match &self.fired {
+            Some(fired) => Some(fired.face.clone()),
+            None => self.face(now),
+        }
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self, now: Timestamp) -> State {
+        if self.fired.is_some() {
+            if self.is_over() {
+                State::Resolved
+            } else {
+                State::Firing
+            }
+        } else if self.is_inhibited(now) {
+            State::Inhibited
+        } else {
+            State::Pending
+        }
+    }
+
+    /// Whether it would fire if nothing explained it.
+    fn is_inhibited(&self, now: Timestamp) -> bool {
+        let due = || self.standing(now).filter(|member| member.fires_at() <= now);
+        self.fired.is_none()
+            && due()
+                .map(|member| member.quorum)
+                .min()
+                .is_some_and(|quorum| due().count() >= quorum)
+    }
+
+    /// When it fires if nothing changes: when as many members are due as it takes.
+    pub fn fires_at(&self, now: Timestamp) -> Option<Timestamp> {
+        if let Some(fired) = &self.fired {
+            return Some(fired.fires_at);
+        }
+        let mut times: Vec<(Timestamp, usize)> = self
+            .standing(now)
+            .map(|member| (member.fires_at(), member.quorum))
+            .collect();
+        times.sort_unstable();
+        let mut quorum = usize::MAX;
+        times.iter().enumerate().find_map(|(at, &(time, needed))| {
+            quorum = quorum.min(needed);
+            (at + 1 >= quorum).then_some(time)
+        })
+    }
+
+    /// The next time after `now` at which something may happen by itself.
+    pub fn next_deadline(&self, now: Timestamp) -> Option<Timestamp> {
+        let dues = self
+            .standing(now)
+            .filter(|member| self.fired.is_none() && !member.explained)
+            .map(Member::fires_at);
+        let ends = self.members.values().filter_map(|member| member.ends_at);
+        let face = self
+            .fired
+            .as_ref()
+            .and_then(|fired| fired.face_lost)
+            .map(|lost| after(lost, self.rule.hold));
+        dues.chain(ends)
+            .chain(face)
+            .filter(|&time| time > now)
+            .min()
+    }
+}
+
+/// The time `duration` after `time`, or the end of time.
+fn after(time: Timestamp, duration: Duration) -> Timestamp {
+    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
+}

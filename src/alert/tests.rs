@@ -1,0 +1,692 @@
+//! The engine's stories, and what must hold for every story.
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use super::{Engine, Notice, Resolution, State, Transition};
+use crate::{
+    cluster::{KindId, Object, Pod},
+    rules::{Evaluation, Finding, Lasts, Memo, Since},
+    testing::{at, mk_pod},
+};
+
+/// An engine that has seen an empty cluster at `START`.
+fn mk_engine() -> Engine {
+    let mut engine = Engine::new("test");
+    engine.list_started(KindId::Pod);
+    engine.list_done(KindId::Pod, at(0));
+    engine
+}
+
+/// Lets the engine see a pod at a time, and everything that came due before it.
+fn see(engine: &mut Engine, pod: Pod, now: Timestamp) -> Vec<(&'static str, Transition)> {
+    run_until(engine, now);
+    engine.observe(&pod.object(), now);
+    engine.advance(now);
+    names(engine)
+}
+
+/// Lets time pass, deadline by deadline, as the controller does.
+fn wait(engine: &mut Engine, until: Timestamp) -> Vec<(&'static str, Transition)> {
+    run_until(engine, until);
+    names(engine)
+}
+
+fn run_until(engine: &mut Engine, until: Timestamp) {
+    while let Some(deadline) = engine.next_deadline().filter(|deadline| *deadline <= until) {
+        engine.advance(deadline);
+    }
+    engine.advance(until);
+}
+
+fn names(engine: &mut Engine) -> Vec<(&'static str, Transition)> {
+    let notices = engine.take_notices();
+    notices
+        .iter()
+        .map(|notice| (notice.alert.rule.name, notice.transition))
+        .collect()
+}
+
+const RECOVERED: Transition = Transition::Resolved(Resolution::Recovered);
+const DELETED: Transition = Transition::Resolved(Resolution::Deleted);
+const LOOP: &str = "KubePodCrashLooping";
+const NOT_READY: &str = "KubePodNotReady";
+
+#[test]
+fn a_crash_loop_is_one_alert_until_it_has_run_for_ten_minutes() {
+    let mut engine = mk_engine();
+    // The first back-off of 10 s is seen at its start: it counts from then.
+    assert_eq!(
+        see(
+            &mut engine,
+            mk_pod("web-1").crash_looping(at(0), 10, 1),
+            at(0)
+        ),
+        []
+    );
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").restarted(at(10), 2), at(10)),
+        []
+    );
+    assert_eq!(
+        see(
+            &mut engine,
+            mk_pod("web-1").crash_looping(at(70), 20, 2),
+            at(70)
+        ),
+        []
+    );
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").restarted(at(90), 3), at(90)),
+        []
+    );
+    let fired = see(
+        &mut engine,
+        mk_pod("web-1").crash_looping(at(200), 40, 3),
+        at(200),
+    );
+    assert_eq!(fired, [(LOOP, Transition::Fired)]);
+    // It alternates between waiting and running; the alert goes on.
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").restarted(at(240), 4), at(240)),
+        []
+    );
+    assert_eq!(wait(&mut engine, at(800)), []);
+    assert_eq!(
+        see(
+            &mut engine,
+            mk_pod("web-1").crash_looping(at(830), 80, 4),
+            at(830)
+        ),
+        []
+    );
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").restarted(at(910), 5), at(910)),
+        []
+    );
+    assert_eq!(wait(&mut engine, at(910 + 599)), []);
+    assert_eq!(wait(&mut engine, at(910 + 600)), [(LOOP, RECOVERED)]);
+}
+
+#[test]
+fn the_same_object_again_and_a_list_of_all_change_nothing() {
+    let mut engine = mk_engine();
+    let pod = || mk_pod("web-1").crash_looping(at(0), 160, 6);
+    assert_eq!(see(&mut engine, pod(), at(31)), [(LOOP, Transition::Fired)]);
+    for second in 32..40 {
+        assert_eq!(see(&mut engine, pod(), at(second)), []);
+    }
+    engine.list_started(KindId::Pod);
+    assert_eq!(see(&mut engine, pod(), at(50)), []);
+    engine.list_done(KindId::Pod, at(50));
+    assert_eq!(wait(&mut engine, at(1000)), []);
+}
+
+#[test]
+fn nothing_resolves_during_the_first_list_nor_while_the_watch_is_down() {
+    let mut engine = Engine::new("");
+    engine.list_started(KindId::Pod);
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0)),
+        [(NOT_READY, Transition::Fired)]
+    );
+    assert_eq!(see(&mut engine, mk_pod("web-1"), at(1)), []);
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    engine.list_done(KindId::Pod, at(1000));
+    assert_eq!(wait(&mut engine, at(1000)), [(NOT_READY, RECOVERED)]);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    engine.sighted(KindId::Pod, at(1001));
+    assert_eq!(wait(&mut engine, at(1001)), [(NOT_READY, RECOVERED)]);
+}
+
+#[test]
+fn an_alert_fires_also_while_the_watch_is_down() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(0)), at(0));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(300)), [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn a_deleted_object_resolves_as_deleted_and_a_replacement_goes_on() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    engine.gone("uid-web-1", at(10));
+    assert_eq!(wait(&mut engine, at(129)), []);
+    assert_eq!(wait(&mut engine, at(130)), [(NOT_READY, DELETED)]);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    engine.gone("uid-web-1", at(10));
+    assert_eq!(
+        see(&mut engine, mk_pod("web-2").not_ready(at(60)), at(60)),
+        []
+    );
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    assert_eq!(see(&mut engine, mk_pod("web-2"), at(1001)), []);
+    assert_eq!(wait(&mut engine, at(1121)), [(NOT_READY, RECOVERED)]);
+}
+
+#[test]
+fn an_object_that_a_list_no_longer_has_is_gone() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    engine.blind(KindId::Pod);
+    engine.list_started(KindId::Pod);
+    engine.list_done(KindId::Pod, at(60));
+    assert_eq!(wait(&mut engine, at(180)), [(NOT_READY, DELETED)]);
+    assert_eq!(engine.kept_objects(), 0);
+}
+
+#[test]
+fn a_pod_made_anew_under_its_name_is_another_member_of_the_same_alert() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("db-0").not_ready(at(-400)), at(0));
+    // The list shows only the new one: the deletion of the old was never seen.
+    engine.list_started(KindId::Pod);
+    assert_eq!(
+        see(
+            &mut engine,
+            mk_pod("db-0").with_uid("new").not_ready(at(50)),
+            at(60)
+        ),
+        []
+    );
+    engine.list_done(KindId::Pod, at(60));
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    assert_eq!(engine.alerts(at(1000))[0].members.len(), 1);
+}
+
+#[test]
+fn a_rolling_restart_in_which_each_pod_is_unready_for_a_while_stays_silent() {
+    let mut engine = mk_engine();
+    for pod in 0..20 {
+        let (begin, name) = (pod * 90, format!("web-{pod}"));
+        assert_eq!(
+            see(&mut engine, mk_pod(&name).not_ready(at(begin)), at(begin)),
+            []
+        );
+        assert_eq!(see(&mut engine, mk_pod(&name), at(begin + 89)), []);
+    }
+    assert_eq!(wait(&mut engine, at(10_000)), []);
+    assert_eq!(engine.kept_objects(), 0);
+}
+
+#[test]
+fn readiness_that_flaps_faster_than_the_hold_fires() {
+    let mut engine = mk_engine();
+    let mut fired = Vec::new();
+    for minute in 0..8 {
+        let now = minute * 60;
+        fired.extend(see(
+            &mut engine,
+            mk_pod("web-1").not_ready(at(now)),
+            at(now),
+        ));
+        fired.extend(see(&mut engine, mk_pod("web-1"), at(now + 30)));
+    }
+    assert_eq!(fired, [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn a_pending_alert_that_ends_says_nothing() {
+    let mut engine = mk_engine();
+    assert_eq!(
+        see(&mut engine, mk_pod("web-1").not_ready(at(0)), at(0)),
+        []
+    );
+    assert_eq!(engine.alerts(at(0))[0].state, State::Pending);
+    assert_eq!(engine.alerts(at(0))[0].fires_at, at(300));
+    assert_eq!(see(&mut engine, mk_pod("web-1"), at(299)), []);
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    assert_eq!(engine.kept_objects(), 0);
+}
+
+#[test]
+fn an_out_of_memory_kill_ends_by_itself_an_hour_later() {
+    let mut engine = mk_engine();
+    let killed = see(&mut engine, mk_pod("web-1").oom_killed(at(0)), at(1));
+    assert_eq!(killed, [("KubePodOOMKilled", Transition::Fired)]);
+    // Another crash hides the kill: the kill was nevertheless.
+    see(&mut engine, mk_pod("web-1").restarted(at(100), 2), at(100));
+    assert_eq!(wait(&mut engine, at(3599)), []);
+    assert_eq!(
+        wait(&mut engine, at(3600)),
+        [("KubePodOOMKilled", RECOVERED)]
+    );
+}
+
+#[test]
+fn evictions_are_counted_even_if_their_pods_are_gone() {
+    let mut engine = mk_engine();
+    for pod in 0..3 {
+        let (now, name) = (at(pod * 600), format!("web-{pod}"));
+        let fired = see(&mut engine, mk_pod(&name).evicted(now), now);
+        engine.gone(&format!("uid-{name}"), now);
+        assert_eq!(fired.is_empty(), pod < 2, "after eviction {pod}");
+    }
+    assert_eq!(engine.alerts(at(1200))[0].members.len(), 3);
+    assert_eq!(wait(&mut engine, at(4799)), []);
+    assert_eq!(wait(&mut engine, at(4800)), [("KubePodEvicted", DELETED)]);
+}
+
+#[test]
+fn a_pod_that_is_unready_because_it_crash_loops_is_one_page() {
+    let mut engine = mk_engine();
+    let looping = |now| {
+        mk_pod("web-1")
+            .crash_looping(now, 160, 6)
+            .not_ready(at(-2000))
+    };
+    assert_eq!(
+        see(&mut engine, looping(at(0)), at(40)),
+        [(LOOP, Transition::Fired)]
+    );
+    let states: Vec<_> = engine
+        .alerts(at(40))
+        .iter()
+        .map(|alert| (alert.rule.name, alert.state))
+        .collect();
+    assert_eq!(
+        states,
+        [(LOOP, State::Firing), (NOT_READY, State::Inhibited)]
+    );
+    // It runs, but never becomes ready: when the crash loop is over, that is a page of its own.
+    let mut unready = mk_pod("web-1").restarted(at(160), 7);
+    unready = unready.not_ready(at(-2000));
+    assert_eq!(see(&mut engine, unready, at(160)), []);
+    assert_eq!(wait(&mut engine, at(759)), []);
+    assert_eq!(
+        wait(&mut engine, at(760)),
+        [(LOOP, RECOVERED), (NOT_READY, Transition::Fired)]
+    );
+}
+
+#[test]
+fn two_reasons_of_one_failure_that_alternate_are_no_change() {
+    let mut engine = mk_engine();
+    let failing = |reason| mk_pod("web-1").image_failing(reason, at(0));
+    see(&mut engine, failing("ErrImagePull"), at(0));
+    let mut seen = wait(&mut engine, at(180));
+    for second in (181..1800).step_by(60) {
+        seen.extend(see(&mut engine, failing("ImagePullBackOff"), at(second)));
+        seen.extend(see(&mut engine, failing("ErrImagePull"), at(second + 50)));
+    }
+    assert_eq!(seen, [("KubePodImagePullFailing", Transition::Fired)]);
+    // The other reason alone, for longer than the hold, is one.
+    see(&mut engine, failing("ImagePullBackOff"), at(2000));
+    assert_eq!(wait(&mut engine, at(2119)), []);
+    assert_eq!(
+        wait(&mut engine, at(2120)),
+        [("KubePodImagePullFailing", Transition::Changed)]
+    );
+    assert_eq!(&*engine.alerts(at(2120))[0].reason, "ImagePullBackOff");
+}
+
+#[test]
+fn a_since_in_the_future_counts_as_now() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(86_400)), at(0));
+    assert_eq!(wait(&mut engine, at(300)), [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn many_pods_of_one_workload_are_one_alert() {
+    let mut engine = mk_engine();
+    let mut seen = Vec::new();
+    for pod in 0..40 {
+        seen.extend(see(
+            &mut engine,
+            mk_pod(&format!("web-{pod}")).crash_looping(at(0), 160, 6),
+            at(60),
+        ));
+    }
+    assert_eq!(seen, [(LOOP, Transition::Fired)]);
+    let alert = &engine.alerts(at(60))[0];
+    assert_eq!(alert.members.len(), 40);
+    assert!(
+        alert
+            .annotations
+            .get("summary")
+            .unwrap()
+            .ends_with("(and 39 more)")
+    );
+    assert_eq!(alert.labels.get("workload"), Some("web"));
+    assert_eq!(alert.labels.get("workload_type"), Some("deployment"));
+    assert_eq!(alert.labels.get("container"), Some("app"));
+    assert_eq!(alert.labels.get("cluster"), Some("test"));
+}
+
+#[test]
+fn a_healthy_object_leaves_nothing_behind() {
+    let mut engine = mk_engine();
+    for pod in 0..100 {
+        see(&mut engine, mk_pod(&format!("web-{pod}")), at(pod));
+    }
+    assert_eq!((engine.kept_objects(), engine.next_deadline()), (0, None));
+}
+
+// === for every story ===
+
+/// What a pod can look like in a random story.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    Healthy,
+    CrashLooping,
+    Restarted,
+    NotReady,
+    ImageFailing,
+    OomKilled,
+    Terminating,
+    Gone,
+}
+
+/// A step of a random story: after so many seconds, that pod looks like this.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    seconds: i64,
+    pod: usize,
+    look: Look,
+}
+
+const PODS: usize = 4;
+
+fn story() -> impl Strategy<Value = Vec<Step>> {
+    let look = prop_oneof![
+        3 => Just(Look::Healthy),
+        3 => Just(Look::CrashLooping),
+        3 => Just(Look::Restarted),
+        3 => Just(Look::NotReady),
+        2 => Just(Look::ImageFailing),
+        1 => Just(Look::OomKilled),
+        1 => Just(Look::Terminating),
+        1 => Just(Look::Gone),
+    ];
+    let step =
+        (1_i64..400, 0..PODS, look).prop_map(|(seconds, pod, look)| Step { seconds, pod, look });
+    prop::collection::vec(step, 1..40)
+}
+
+/// The pods of a random story as the API server would show them.
+struct World {
+    pods: Vec<Option<(Pod, u32)>>,
+    restarts: i32,
+    unready: Vec<Option<Timestamp>>,
+    /// When the newest run of each began.
+    began: Vec<Timestamp>,
+}
+
+impl World {
+    fn new() -> Self {
+        let pods = (0..PODS)
+            .map(|pod| Some((mk_pod(&format!("web-{pod}")), 0)))
+            .collect();
+        Self {
+            pods,
+            restarts: 0,
+            unready: vec![None; PODS],
+            began: vec![at(-3600); PODS],
+        }
+    }
+
+    fn step(&mut self, step: Step, now: Timestamp) {
+        let Step { pod, look, .. } = step;
+        let life = self.pods[pod].as_ref().map_or(0, |(_, life)| *life);
+        let life = if self.pods[pod].is_none() {
+            life + self.restarts.unsigned_abs() + 1
+        } else {
+            life
+        };
+        let base = mk_pod(&format!("web-{pod}")).with_uid(&format!("uid-{pod}-{life}"));
+        self.restarts += 1;
+        let unready = *self.unready[pod].get_or_insert(now);
+        let shown = match look {
+            Look::Healthy => Some(base),
+            Look::CrashLooping => Some(
+                base.crash_looping(now, 10, self.restarts)
+                    .ran_since(self.began[pod])
+                    .not_ready(unready),
+            ),
+            Look::Restarted => Some(
+                base.restarted(now, self.restarts)
+                    .ran_since(std::mem::replace(&mut self.began[pod], now)),
+            ),
+            Look::NotReady => Some(base.not_ready(unready)),
+            Look::ImageFailing => Some(base.image_failing("ImagePullBackOff", unready)),
+            Look::OomKilled => Some(base.oom_killed(now)),
+            Look::Terminating => Some(base.terminating(now)),
+            Look::Gone => None,
+        };
+        if !matches!(
+            look,
+            Look::NotReady | Look::CrashLooping | Look::ImageFailing
+        ) {
+            self.unready[pod] = None;
+        }
+        self.pods[pod] = shown.map(|shown| (shown, life));
+    }
+
+    fn objects(&self) -> impl Iterator<Item = Object> + '_ {
+        self.pods
+            .iter()
+            .flatten()
+            .map(|(pod, _)| pod.clone().object())
+    }
+}
+
+/// Feeds a step to an engine, as a watch would.
+fn feed(engine: &mut Engine, before: Option<&Object>, after: Option<&Object>, now: Timestamp) {
+    run_until(engine, now - jiff::SignedDuration::from_nanos(1));
+    if let Some(before) = before
+        && after.is_none_or(|after| after.meta().uid != before.meta().uid)
+    {
+        engine.gone(&before.meta().uid, now);
+    }
+    if let Some(after) = after {
+        engine.observe(after, now);
+    }
+    engine.advance(now);
+}
+
+fn list(engine: &mut Engine, world: &World, now: Timestamp) {
+    engine.list_started(KindId::Pod);
+    for object in world.objects() {
+        engine.observe(&object, now);
+    }
+    engine.list_done(KindId::Pod, now);
+    engine.advance(now);
+}
+
+/// What the rules say of an object alone, without any memory.
+fn findings(object: &Object, now: Timestamp) -> Vec<Finding> {
+    let (mut memo, mut findings) = (Memo::default(), Vec::new());
+    object.evaluate(&mut Evaluation {
+        now,
+        memo: &mut memo,
+        findings: &mut findings,
+    });
+    findings
+}
+
+fn essence(notices: &[Notice]) -> Vec<(Timestamp, Transition, String)> {
+    let mut essence: Vec<_> = notices
+        .iter()
+        .map(|notice| {
+            (
+                notice.at,
+                notice.transition,
+                format!("{:?}", notice.alert.labels),
+            )
+        })
+        .collect();
+    essence.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
+    essence
+}
+
+/// Every condition that has stood for its `for`, as its object tells, is an alert that fires or is inhibited.
+fn assert_nothing_is_missed(
+    engine: &Engine,
+    world: &World,
+    now: Timestamp,
+) -> Result<(), TestCaseError> {
+    let alerts = engine.alerts(now);
+    for object in world.objects() {
+        for finding in findings(&object, now) {
+            let Since::At(since) = finding.since else {
+                continue;
+            };
+            if finding.quorum > 1 || since.min(now) + finding.r#for > now {
+                continue;
+            }
+            let found = alerts.iter().any(|alert| {
+                alert.rule == finding.rule
+                    && matches!(alert.state, State::Firing | State::Inhibited)
+                    && alert
+                        .members
+                        .iter()
+                        .any(|member| member.object == object.object_ref())
+            });
+            prop_assert!(
+                found,
+                "{} of {} is missed",
+                finding.rule.name,
+                object.meta().name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// No resolve while an object shows the condition.
+fn assert_no_false_resolve(notices: &[Notice], world: &World) -> Result<(), TestCaseError> {
+    for notice in notices {
+        if !matches!(notice.transition, Transition::Resolved(_)) {
+            continue;
+        }
+        for object in world.objects() {
+            for finding in findings(&object, notice.at) {
+                let stands = finding.lasts == Lasts::WhileSeen
+                    && finding.rule == notice.alert.rule
+                    && object.subject().0 == notice.alert.subject;
+                prop_assert!(
+                    !stands,
+                    "{} resolved, but {} shows it",
+                    finding.rule.name,
+                    object.meta().name
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each alert's transitions alternate: it fires, may change, resolves.
+fn assert_in_order(notices: &[Notice]) -> Result<Vec<String>, TestCaseError> {
+    let mut firing = std::collections::BTreeSet::new();
+    for notice in notices {
+        let identity = format!("{:?}", notice.alert.identity());
+        match notice.transition {
+            Transition::Fired => {
+                prop_assert!(firing.insert(identity), "fired twice");
+            }
+            Transition::Changed => {
+                prop_assert!(firing.contains(&identity), "changed before it fired");
+            }
+            Transition::Resolved(_) => {
+                prop_assert!(firing.remove(&identity), "resolved before it fired");
+            }
+        }
+    }
+    Ok(firing.into_iter().collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Duplicates and lists at any moment change nothing; nothing is missed, resolved falsely or out of order; all ends in the end.
+    #[test]
+    fn every_story_is_told_once_and_truly(steps in story(), noise in prop::collection::vec(0_u8..4, 40)) {
+        let (mut plain, mut noisy) = (mk_engine(), mk_engine());
+        let (mut told, mut told_noisy) = (Vec::new(), Vec::new());
+        let mut world = World::new();
+        let mut now = at(0);
+        list(&mut plain, &world, now);
+        list(&mut noisy, &world, now);
+        for (step, noise) in steps.into_iter().zip(noise) {
+            // Until the step, the world is as it was.
+            now += jiff::SignedDuration::from_secs(step.seconds);
+            run_until(&mut plain, now - jiff::SignedDuration::from_nanos(1));
+            let quiet = plain.take_notices();
+            assert_no_false_resolve(&quiet, &world)?;
+            told.extend(quiet);
+
+            let before = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());
+            world.step(step, now);
+            let after = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());
+            for engine in [&mut plain, &mut noisy] {
+                feed(engine, before.as_ref(), after.as_ref(), now);
+            }
+            match noise {
+                0 => feed(&mut noisy, after.as_ref(), after.as_ref(), now),
+                1 => list(&mut noisy, &world, now),
+                2 => {
+                    noisy.blind(KindId::Pod);
+                    noisy.sighted(KindId::Pod, now);
+                }
+                _ => {}
+            }
+            let told_now = plain.take_notices();
+            assert_no_false_resolve(&told_now, &world)?;
+            told.extend(told_now);
+            told_noisy.extend(noisy.take_notices());
+            assert_nothing_is_missed(&plain, &world, now)?;
+        }
+        for pod in 0..PODS {
+            let before = world.pods[pod].as_ref().map(|(pod, _)| pod.clone().object());
+            for engine in [&mut plain, &mut noisy] {
+                feed(engine, before.as_ref(), None, now);
+            }
+        }
+        let end = now + jiff::SignedDuration::from_hours(30);
+        run_until(&mut plain, end);
+        run_until(&mut noisy, end);
+        told.extend(plain.take_notices());
+        told_noisy.extend(noisy.take_notices());
+        prop_assert_eq!(essence(&told), essence(&told_noisy));
+        prop_assert_eq!(assert_in_order(&told)?, Vec::<String>::new());
+        prop_assert_eq!((plain.kept_objects(), plain.next_deadline()), (0, None));
+    }
+
+    /// A restart, at any moment, forgets no alert whose start the API tells, and resolves nothing falsely. Jumps of the clock do not break it.
+    #[test]
+    fn a_restart_knows_what_the_api_tells(steps in story(), restart in 0_usize..40, jump in -300_i64..300) {
+        let mut engine = mk_engine();
+        let mut world = World::new();
+        let mut now = at(0);
+        list(&mut engine, &world, now);
+        for (count, step) in steps.into_iter().enumerate() {
+            now += jiff::SignedDuration::from_secs(step.seconds);
+            if count == restart {
+                now = now.max(at(0)) + jiff::SignedDuration::from_secs(jump);
+                engine = Engine::new("test");
+                list(&mut engine, &world, now);
+                let told = engine.take_notices();
+                prop_assert!(told.iter().all(|notice| notice.transition == Transition::Fired));
+                assert_nothing_is_missed(&engine, &world, now)?;
+            }
+            run_until(&mut engine, now - jiff::SignedDuration::from_nanos(1));
+            assert_no_false_resolve(&engine.take_notices(), &world)?;
+            let before = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());
+            world.step(step, now);
+            let after = world.pods[step.pod].as_ref().map(|(pod, _)| pod.clone().object());
+            feed(&mut engine, before.as_ref(), after.as_ref(), now);
+            assert_no_false_resolve(&engine.take_notices(), &world)?;
+            assert_nothing_is_missed(&engine, &world, now)?;
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! `alertkube scan`: what would page now, what is pending, and why; once.
+
+use std::{
+    cmp::Reverse,
+    io::{self, IsTerminal as _, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{
+    Exit,
+    cluster::ClusterArgs,
+    files::{self, FileError},
+    table::{self, Cell, Style},
+};
+use crate::{
+    alert::{Alert, Engine, Fingerprint, Labels, Member, Severity, State},
+    cluster::Subject,
+    notify::text,
+    settings::{self, Settings},
+};
+
+/// Says once what is wrong now: in the cluster, or in objects that were saved from one
+///
+/// Without `--file` it reads the cluster of the current kubeconfig context (or the one that it runs in). With it, it reads no cluster, and
+/// needs none: JSON or YAML, single objects, lists, several documents, JSON lines, or a folder of such files (`kubectl cluster-info dump
+/// --output-directory`). The rules and the engine are those of `run`.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub struct Args {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// Read objects from a file, a folder or standard input (`-`); may be repeated
+    #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+
+    /// Exit with 3 if an alert of this severity or a higher one fires (pending and inhibited ones do not count)
+    #[arg(long, value_name = "SEVERITY", value_parser = severity_parser())]
+    fail_on: Option<Severity>,
+
+    /// Judge the files as of this time (RFC 3339) [default: the newest time that the objects in them tell]
+    #[arg(long, value_name = "TIME", requires = "files", value_parser = time)]
+    at: Option<Timestamp>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  alertkube scan
+  alertkube scan --fail-on critical
+  kubectl get pods -A -o json | alertkube scan -f -
+  alertkube scan -f dump/ --at 2026-01-31T12:00:00Z -o json
+
+Exit codes:
+  0  everything was read
+  1  something could not be read; the rest was still scanned
+  2  bad usage or settings
+  3  everything was read, and an alert fires that --fail-on asks about";
+
+/// How the result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// For programs: {"alerts": [...], "errors": [...]}
+    Json,
+}
+
+/// What a scan found.
+#[derive(Debug)]
+pub struct Found {
+    /// The alerts, in any order.
+    pub alerts: Vec<Alert>,
+    /// What could not be read.
+    pub errors: Vec<FileError>,
+    /// How many objects were looked at.
+    pub objects: usize,
+    /// How many objects are of kinds that have no rules.
+    pub unwatched: usize,
+    /// The time as of which they were judged.
+    pub at: Timestamp,
+    /// Where that time is from.
+    pub at_from: AtFrom,
+}
+
+/// Where the time is from as of which objects are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AtFrom {
+    /// It is now: the cluster is live.
+    Now,
+    /// `--at` says so.
+    Given,
+    /// It is the newest time in the files.
+    Newest,
+    /// There are no objects to judge.
+    Nowhere,
+}
+
+/// There are objects, but no time as of which to judge them.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no object in the files tells a time: say with --at when they were read from their cluster"
+)]
+pub struct NoTime;
+
+/// Scans, prints, and says with the exit code what was found.
+///
+/// # Errors
+///
+/// The scan is not possible at all, or the output cannot be written to.
+pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
+    let found = if args.files.is_empty() {
+        live(args, settings)?
+    } else {
+        saved(args, settings)?
+    };
+    let mut out = io::stdout().lock();
+    match args.output {
+        Output::Table => {
+            let colour = settings::colour(out.is_terminal());
+            write_table(&mut out, colour, &found)?;
+        }
+        Output::Json => {
+            write_json(&mut out, &found)?;
+            if let Some(as_of) = as_of(&found) {
+                writeln!(io::stderr(), "{as_of}")?;
+            }
+        }
+    }
+    Ok(exit_of(&found, args.fail_on))
+}
+
+/// Scans the cluster.
+fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
+    let mut engine = Engine::new(settings.cluster.as_str());
+    let mut objects = 0;
+    let (at, errors) = args.cluster.read(|object, now| {
+        engine.observe(&object, now);
+        objects += 1;
+    })?;
+    engine.advance(at);
+    Ok(Found {
+        alerts: engine.alerts(at),
+        errors,
+        objects,
+        unwatched: 0,
+        at,
+        at_from: AtFrom::Now,
+    })
+}
+
+/// Scans files.
+fn saved(args: &Args, settings: &Settings) -> Result<Found, NoTime> {
+    let input = files::read(&args.files);
+    let (at, at_from) = match (args.at, input.newest) {
+        (Some(at), _) => (at, AtFrom::Given),
+        (None, Some(newest)) => (newest, AtFrom::Newest),
+        // Without objects, the time does not matter.
+        (None, None) if input.objects.is_empty() => (Timestamp::UNIX_EPOCH, AtFrom::Nowhere),
+        (None, None) => return Err(NoTime),
+    };
+    Ok(Found {
+        objects: input.objects.len(),
+        alerts: Engine::scan(&settings.cluster, input.objects, at),
+        errors: input.errors,
+        unwatched: input.unwatched,
+        at,
+        at_from,
+    })
+}
+
+/// An incomplete scan is a failure, whatever it found: what was not read may be worse.
+fn exit_of(found: &Found, fail_on: Option<Severity>) -> Exit {
+    let asked_about = |alert: &Alert| {
+        alert.state == State::Firing && fail_on.is_some_and(|least| alert.severity >= least)
+    };
+    if !found.errors.is_empty() {
+        Exit::Failure
+    } else if found.alerts.iter().any(asked_about) {
+        Exit::Found
+    } else {
+        Exit::Success
+    }
+}
+
+/// The alerts in the order in which they matter: firing ones first, the most severe first, then those that fire soonest.
+fn in_order(alerts: &[Alert]) -> Vec<&Alert> {
+    let mut alerts: Vec<&Alert> = alerts.iter().collect();
+    alerts.sort_by_cached_key(|alert| {
+        let state = match alert.state {
+            State::Firing => 0,
+            State::Pending => 1,
+            State::Inhibited => 2,
+            State::Resolved => 3,
+        };
+        (
+            state,
+            Reverse(alert.severity),
+            alert.fires_at,
+            alert.subject.clone(),
+            alert.labels.clone(),
+        )
+    });
+    alerts
+}
+
+fn write_table(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<()> {
+    let rows: Vec<[Cell; 8]> = in_order(&found.alerts)
+        .into_iter()
+        .map(|alert| row(alert, found.at))
+        .collect();
+    if !rows.is_empty() {
+        let head = [
+            "SUBJECT", "ALERT", "SEVERITY", "STATE", "SINCE", "FIRES IN", "MEMBERS", "WHY",
+        ];
+        table::write(out, colour, head, &rows)?;
+        writeln!(out)?;
+    }
+    for error in &found.errors {
+        table::styled(out, colour, Style::Red, "not read: ")?;
+        writeln!(out, "{}", text::one_line(&error.to_string()))?;
+    }
+    write_summary(out, colour, found)
+}
+
+fn row(alert: &Alert, at: Timestamp) -> [Cell; 8] {
+    let (severity, state) = match (alert.state, alert.severity) {
+        (State::Firing, Severity::Critical) => (Style::Red, Style::Red),
+        (State::Firing, Severity::Warning) => (Style::Yellow, Style::Yellow),
+        (State::Firing, Severity::Info) => (Style::Cyan, Style::Cyan),
+        (State::Pending, _) => (Style::Plain, Style::Plain),
+        (State::Inhibited | State::Resolved, _) => (Style::Dim, Style::Dim),
+    };
+    let fires_in = match alert.state {
+        State::Pending => text::duration(until(at, alert.fires_at)),
+        State::Firing => "now".to_owned(),
+        State::Inhibited | State::Resolved => "-".to_owned(),
+    };
+    let summary = alert.annotations.get("summary").unwrap_or_default();
+    [
+        Cell::plain(text::one_line(&alert.subject.to_string())),
+        Cell::plain(alert.rule.name),
+        Cell::new(alert.severity.as_str(), severity),
+        Cell::new(state_word(alert.state), state),
+        Cell::plain(text::duration(until(alert.starts_at, at))),
+        Cell::plain(fires_in),
+        Cell::number(&alert.members.len()),
+        Cell::plain(text::one_line(summary)),
+    ]
+}
+
+const fn state_word(state: State) -> &'static str {
+    match state {
+        State::Pending => "pending",
+        State::Firing => "firing",
+        State::Inhibited => "inhibited",
+        State::Resolved => "resolved",
+    }
+}
+
+fn until(from: Timestamp, to: Timestamp) -> Duration {
+    to.duration_since(from).try_into().unwrap_or_default()
+}
+
+fn write_summary(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<()> {
+    let count = |state: State| found.alerts.iter().filter(|a| a.state == state).count();
+    let (firing, pending) = (count(State::Firing), count(State::Pending));
+    let style = if firing > 0 { Style::Red } else { Style::Green };
+    table::styled(out, colour, style, &format!("{firing} firing"))?;
+    write!(out, ", {pending} pending")?;
+    if count(State::Inhibited) > 0 {
+        write!(out, ", {} inhibited", count(State::Inhibited))?;
+    }
+    write!(out, " in {}", text::count(found.objects, "object"))?;
+    if found.unwatched > 0 {
+        write!(
+            out,
+            " ({} of kinds without rules left out)",
+            found.unwatched
+        )?;
+    }
+    if !found.errors.is_empty() {
+        write!(out, ", {}", text::count(found.errors.len(), "error"))?;
+    }
+    writeln!(out)?;
+    if let Some(as_of) = as_of(found) {
+        table::styled(out, colour, Style::Dim, &as_of)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The time as of which objects were judged, unless it goes without saying.
+fn as_of(found: &Found) -> Option<String> {
+    match found.at_from {
+        AtFrom::Now | AtFrom::Nowhere => None,
+        AtFrom::Given => Some(format!("As of {} (--at).", found.at)),
+        AtFrom::Newest => Some(format!(
+            "As of {}, the newest time that the objects tell; --at sets another.",
+            found.at
+        )),
+    }
+}
+
+/// An alert as programs read it: the fields of Alertmanager's API v2 (`labels`, `annotations`, `startsAt`, `fingerprint`), and ours.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonAlert<'a> {
+    labels: &'a Labels,
+    annotations: &'a Labels,
+    starts_at: Timestamp,
+    fingerprint: Fingerprint,
+    subject: &'a Subject,
+    state: State,
+    fires_at: Timestamp,
+    reason: &'a str,
+    members: &'a [Member],
+}
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    alerts: Vec<JsonAlert<'a>>,
+    errors: &'a [FileError],
+}
+
+fn write_json(out: &mut dyn Write, found: &Found) -> io::Result<()> {
+    let alerts = in_order(&found.alerts)
+        .into_iter()
+        .map(|alert| JsonAlert {
+            labels: &alert.labels,
+            annotations: &alert.annotations,
+            starts_at: alert.starts_at,
+            fingerprint: alert.fingerprint(),
+            subject: &alert.subject,
+            state: alert.state,
+            fires_at: alert.fires_at,
+            reason: &alert.reason,
+            members: &alert.members,
+        })
+        .collect();
+    let json = Json {
+        alerts,
+        errors: &found.errors,
+    };
+    serde_json::to_writer_pretty(&mut *out, &json)?;
+    writeln!(out)
+}
+
+/// A time, with an error that says how to write one.
+fn time(text: &str) -> Result<Timestamp, &'static str> {
+    text.parse()
+        .map_err(|_| "write it as in RFC 3339, such as 2026-01-31T12:00:00Z")
+}
+
+/// Severities, with the valid ones in the help and in errors.
+fn severity_parser() -> impl clap::builder::TypedValueParser<Value = Severity> {
+    use clap::builder::TypedValueParser as _;
+
+    clap::builder::PossibleValuesParser::new(Severity::ALL.map(Severity::as_str))
+        .try_map(|word| word.parse::<Severity>())
+}
+
+#[cfg(test)]
+mod tests;

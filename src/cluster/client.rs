@@ -1,0 +1,447 @@
+//! The way to the API server.
+
+use std::{io, time::Duration};
+
+use http::{Request, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use tower::util::MapRequestLayer;
+
+use super::{Tap, failure::causes};
+
+/// How long a connection may take. kube's 30 s is a long time to wait for an address that does not answer while another would.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How to find the API server.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// The context of the kubeconfig; its current one if unset. If set, there must be a kubeconfig.
+    pub context: Option<String>,
+    /// The variable `NO_PROXY`, or `no_proxy`: hosts that are not reached through the proxy that the environment names.
+    pub no_proxy: Option<String>,
+}
+
+/// The API server cannot be reached, as far as that can be told before a request.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// A kubeconfig is there and cannot be used.
+    #[error(
+        "cannot use the kubeconfig: {reason}; check KUBECONFIG (or ~/.kube/config), and `kubectl config view`"
+    )]
+    Kubeconfig {
+        /// Why. The causes are not kept: they may quote the file.
+        reason: String,
+    },
+    /// There is no kubeconfig, and this is no pod.
+    #[error(
+        "found no cluster: no kubeconfig ({kubeconfig}), and not in a pod ({in_cluster}); \
+         set KUBECONFIG, or run in a cluster with a service account token"
+    )]
+    NotFound {
+        /// Why there is no kubeconfig.
+        kubeconfig: String,
+        /// Why it is not a pod.
+        in_cluster: String,
+    },
+    /// kube makes no client of the configuration.
+    #[error("cannot make a client for {server}: {reason}")]
+    Client {
+        /// The host of the API server.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Makes *ring* the provider of cryptography of the process. Whoever makes a TLS client first would panic without one. May be called again.
+pub fn install_crypto_provider() {
+    // An error says that one is installed already.
+    _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Finds the API server: by the kubeconfig if there is one, else as a pod of the cluster. Sends nothing yet.
+///
+/// # Errors
+///
+/// There is neither, or the kubeconfig cannot be used. A kubeconfig that is there but broken is an error also in a pod: whoever put it there meant it.
+pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
+    match Kubeconfig::read() {
+        Ok(kubeconfig) if options.context.is_some() || !is_empty(&kubeconfig) => {
+            from_kubeconfig(kubeconfig, options).await
+        }
+        Ok(_) => in_cluster("it has no current context".into()),
+        Err(error) if options.context.is_none() && is_missing(&error) => {
+            in_cluster(kubeconfig_reason(&error))
+        }
+        Err(error) => Err(ConnectError::Kubeconfig {
+            reason: kubeconfig_reason(&error),
+        }),
+    }
+}
+
+/// Makes a client for the objects of one kind. Each has its own: all users of a client share one queue, and a watch keeps a connection anyway.
+///
+/// # Errors
+///
+/// The configuration is of no use: certificates that cannot be read, a proxy of an unknown protocol, ...
+pub fn client(config: &Config, tap: &Tap) -> Result<Client, ConnectError> {
+    let mut config = config.clone();
+    // Whoever asks waits, reports and tries again. In here it would be silent, and for minutes.
+    config.default_retry = false;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // No `read_timeout`: it would cut quiet watches. Whoever asks has a time-out.
+    let server = config.cluster_url.host().unwrap_or_default().to_owned();
+    let builder = ClientBuilder::try_from(config).map_err(|error| ConnectError::Client {
+        server,
+        reason: match error {
+            // Its own text has the proxy's password.
+            kube::Error::ProxyProtocolUnsupported { proxy_url }
+            | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => format!(
+                "its proxy must be of http:// or https://, not {}://",
+                proxy_url.scheme_str().unwrap_or_default()
+            ),
+            error => causes(&error),
+        },
+    })?;
+    let recent = MapRequestLayer::new(most_recent::<Body>);
+    Ok(builder.with_layer(&recent).with_layer(tap).build())
+}
+
+/// Makes a streaming list a consistent read. kube asks for it at version 0, which means *any*: an API server that lags behind could answer with
+/// a past in which what was just created does not exist yet, and so resolve what still stands. No version means *the most recent*, as client-go asks.
+fn most_recent<B>(mut request: Request<B>) -> Request<B> {
+    let uri = request.uri();
+    let query = uri.query().unwrap_or_default();
+    if !query
+        .split('&')
+        .any(|pair| pair == "sendInitialEvents=true")
+    {
+        return request;
+    }
+    let rest: Vec<&str> = query
+        .split('&')
+        .filter(|pair| *pair != "resourceVersion=0")
+        .collect();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{}?{}", uri.path(), rest.join("&")).parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+async fn from_kubeconfig(
+    kubeconfig: Kubeconfig,
+    options: &ConnectOptions,
+) -> Result<Config, ConnectError> {
+    let context = options
+        .context
+        .clone()
+        .or_else(|| kubeconfig.current_context.clone());
+    let own_proxy = names_proxy(&kubeconfig, context.as_deref());
+    let kube_options = KubeConfigOptions {
+        context,
+        ..KubeConfigOptions::default()
+    };
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &kube_options)
+        .await
+        .map_err(|error| ConnectError::Kubeconfig {
+            reason: kubeconfig_reason(&error),
+        })?;
+    if !own_proxy && goes_direct(&config.cluster_url, options.no_proxy.as_deref()) {
+        config.proxy_url = None;
+    }
+    Ok(config)
+}
+
+/// As a pod. A proxy is never used: the variables are for the world outside of the cluster.
+fn in_cluster(kubeconfig: String) -> Result<Config, ConnectError> {
+    Config::incluster().map_err(|error| ConnectError::NotFound {
+        kubeconfig,
+        in_cluster: match error {
+            InClusterError::ReadEnvironmentVariable(_) => {
+                "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set".into()
+            }
+            error => causes(&error),
+        },
+    })
+}
+
+/// Whether the kubeconfig itself names a proxy for the context's cluster. That one is meant; one from the environment may not be.
+fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&str>) -> bool {
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|named| Some(named.name.as_str()) == context)
+        .and_then(|named| named.context.as_ref());
+    context.is_some_and(|context| {
+        kubeconfig
+            .clusters
+            .iter()
+            .filter(|named| named.name == context.cluster)
+            .filter_map(|named| named.cluster.as_ref())
+            .any(|cluster| {
+                cluster
+                    .proxy_url
+                    .as_ref()
+                    .is_some_and(|url| !url.is_empty())
+            })
+    })
+}
+
+/// Whether an API server is reached without the proxy that `HTTPS_PROXY` names. kube asks `NO_PROXY` about the proxy's own address, so it is done here.
+/// As with kubectl (Go's `httpproxy`), the variable is about `https://` only, and this machine itself is always reached directly: local clusters
+/// listen there.
+fn goes_direct(server: &Uri, no_proxy: Option<&str>) -> bool {
+    let host = server.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    server.scheme_str() != Some("https")
+        || host == "localhost"
+        || address
+            .parse()
+            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        || Matcher::builder()
+            .all("http://proxy.invalid")
+            .no(no_proxy.unwrap_or_default())
+            .build()
+            .intercept(server)
+            .is_none()
+}
+
+/// Whether it says nothing, as an empty file does.
+fn is_empty(kubeconfig: &Kubeconfig) -> bool {
+    kubeconfig
+        .current_context
+        .as_deref()
+        .unwrap_or_default()
+        .is_empty()
+        && kubeconfig.contexts.is_empty()
+}
+
+/// Whether there is no kubeconfig at all.
+fn is_missing(error: &KubeconfigError) -> bool {
+    match error {
+        KubeconfigError::FindPath => true,
+        KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
+        _ => false,
+    }
+}
+
+/// What is wrong with a kubeconfig, without a word of its content.
+fn kubeconfig_reason(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, path) => {
+            format!("cannot read {}: {error}", path.display())
+        }
+        // Its text shows the lines around the mistake, tokens and all.
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(at) => format!(
+                "not valid YAML at line {}, column {}",
+                at.line(),
+                at.column()
+            ),
+            None => "not valid YAML".into(),
+        },
+        KubeconfigError::LoadContext(context) => format!("there is no context {context:?}"),
+        KubeconfigError::LoadClusterOfContext(cluster) => {
+            format!("there is no cluster {cluster:?}, which the context names")
+        }
+        KubeconfigError::ParseNoProxy(error) => {
+            format!("{error} in NO_PROXY; it is a list with commas, without empty entries")
+        }
+        error => causes(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use axum::{Router, extract::Request, http::StatusCode};
+    use kube::{Api, api::WatchParams};
+    use tokio::{net::TcpListener, sync::mpsc};
+
+    use super::*;
+    use crate::cluster::{Clock, Kind as _, Pod, Wire};
+
+    /// Serves what `answer` says, and returns the address.
+    async fn serve<F>(answer: F) -> String
+    where
+        F: Fn(Request) -> StatusCode + Clone + Send + Sync + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(move |request: Request| {
+            let status = answer(request);
+            async move { status }
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        address.to_string()
+    }
+
+    fn kubeconfig(server: &str, cluster: &str) -> Kubeconfig {
+        Kubeconfig::from_yaml(&format!(
+            r#"
+            current-context: here
+            contexts: [{{name: here, context: {{cluster: c, user: u}}}}]
+            clusters: [{{name: c, cluster: {{server: "{server}", {cluster}}}}}]
+            users: [{{name: u, user: {{token: hunter2}}}}]
+            "#
+        ))
+        .unwrap()
+    }
+
+    fn pods(config: &Config) -> Api<Wire<Pod>> {
+        let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
+        Api::all(client(config, &Tap::new(Pod::KIND, clock)).unwrap())
+    }
+
+    #[tokio::test]
+    async fn trap_23_both_http_clients_build_after_the_provider_is_installed() {
+        install_crypto_provider();
+        install_crypto_provider();
+        let config = Config::new("https://127.0.0.1:1".parse().unwrap());
+        pods(&config);
+        reqwest::Client::builder().no_proxy().build().unwrap();
+    }
+
+    #[tokio::test]
+    async fn trap_3_a_503_is_not_retried_out_of_sight() {
+        install_crypto_provider();
+        let requests = Arc::new(AtomicU32::new(0));
+        let counted = requests.clone();
+        let server = serve(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            StatusCode::SERVICE_UNAVAILABLE
+        })
+        .await;
+        let config = Config::new(format!("http://{server}").parse().unwrap());
+        pods(&config).get("web").await.unwrap_err();
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn a_streaming_list_is_a_consistent_read() {
+        install_crypto_provider();
+        let (seen, mut requests) = mpsc::unbounded_channel();
+        let server = serve(move |request| {
+            seen.send(request.uri().to_string()).unwrap();
+            StatusCode::FORBIDDEN
+        })
+        .await;
+        let config = Config::new(format!("http://{server}").parse().unwrap());
+        let params = WatchParams::default();
+        for (params, version, expected) in [
+            (params.clone().initial_events(), "0", false),
+            (params.clone().initial_events(), "7", true),
+            (params, "0", true),
+        ] {
+            _ = pods(&config).watch(&params, version).await;
+            let uri = requests.recv().await.unwrap();
+            assert!(uri.contains("/api/v1/pods?"), "{uri}");
+            assert_eq!(uri.contains("resourceVersion="), expected, "{uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn trap_5_the_proxy_of_a_kubeconfig_is_used() {
+        install_crypto_provider();
+        let (seen, mut requests) = mpsc::unbounded_channel();
+        let proxy = serve(move |request| {
+            seen.send(format!("{} {}", request.method(), request.uri()))
+                .unwrap();
+            StatusCode::BAD_GATEWAY
+        })
+        .await;
+        let kubeconfig = kubeconfig(
+            "http://api.example:6443",
+            &format!("proxy-url: 'http://{proxy}'"),
+        );
+        let config = from_kubeconfig(kubeconfig, &ConnectOptions::default())
+            .await
+            .unwrap();
+        pods(&config).get("web").await.unwrap_err();
+        assert_eq!(requests.recv().await.unwrap(), "CONNECT api.example:6443");
+    }
+
+    #[test]
+    fn trap_5_no_proxy_is_about_the_api_server() {
+        for (server, no_proxy, direct) in [
+            ("https://api.example:6443", None, false),
+            ("https://api.example:6443", Some("proxy.corp"), false),
+            ("https://api.example:6443", Some("other,api.example"), true),
+            ("https://api.example:6443", Some(".example"), true),
+            ("https://api.example:6443", Some("*"), true),
+            ("https://10.1.2.3:6443", Some("10.0.0.0/8"), true),
+            ("https://11.1.2.3:6443", Some("10.0.0.0/8"), false),
+            ("https://127.0.0.1:6443", None, true),
+            ("https://[::1]:6443", None, true),
+            ("https://localhost:6443", None, true),
+            ("http://api.example:8080", None, true),
+        ] {
+            let server = server.parse().unwrap();
+            assert_eq!(
+                goes_direct(&server, no_proxy),
+                direct,
+                "{server} {no_proxy:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_an_unknown_protocol_is_said_without_its_password() {
+        install_crypto_provider();
+        let kubeconfig = kubeconfig(
+            "http://api.example",
+            "proxy-url: 'ftp://user:hunter2@proxy'",
+        );
+        let config = from_kubeconfig(kubeconfig, &ConnectOptions::default())
+            .await
+            .unwrap();
+        let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
+        let Err(error) = client(&config, &Tap::new("Pod", clock)) else {
+            panic!("a client for ftp");
+        };
+        assert_eq!(
+            error.to_string(),
+            "cannot make a client for api.example: its proxy must be of http:// or https://, not ftp://"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_context_that_is_not_there_is_named() {
+        let options = ConnectOptions {
+            context: Some("there".into()),
+            ..ConnectOptions::default()
+        };
+        let error = from_kubeconfig(kubeconfig("http://api.example", ""), &options)
+            .await
+            .unwrap_err();
+        assert!(
+            error.to_string().contains(r#"there is no context "there""#),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_mistake_in_a_kubeconfig_is_named_by_line_and_nothing_of_it_is_shown() {
+        let text = "users:\n- name: u\n  user: {token: hunter2, token: ]}\n";
+        let error = Kubeconfig::from_yaml(text).unwrap_err();
+        let reason = kubeconfig_reason(&error);
+        assert!(reason.starts_with("not valid YAML at line "), "{reason}");
+        assert!(!reason.contains("hunter2"), "{reason}");
+    }
+
+    #[test]
+    fn an_empty_kubeconfig_counts_as_none() {
+        assert!(is_empty(&Kubeconfig::default()));
+        assert!(!is_empty(&kubeconfig("http://api.example", "")));
+    }
+}

@@ -1,0 +1,267 @@
+//! The controller: feeds what the watches see to the engine, and what the engine decides to the receivers. One task owns the engine; nothing in it
+//! waits for a receiver.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt as _};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use crate::{
+    alert::{Engine, Notice, Severity, State},
+    cluster::{Clock, Event, Failure, KindId, Object},
+    http::{Gauges, Health, Metrics, WatchEvent},
+    notify,
+    shard::Gate,
+};
+
+/// How many events are taken over before time passes again, so that a large list does not hold up what comes due.
+const BATCH: usize = 256;
+
+/// How often the gauges are brought up to date, and the controller shows that it is alive.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// How many malformed objects are remembered, so that each is reported once.
+const MALFORMED_REMEMBERED: usize = 1000;
+
+/// A clock that differs from the API server's by more is said to: it puzzles whoever compares logs.
+const LARGE_OFFSET: Duration = Duration::from_secs(5);
+
+/// The controller.
+pub struct Controller {
+    engine: Engine,
+    gate: Arc<dyn Gate>,
+    clock: Clock,
+    receivers: Vec<notify::Handle>,
+    metrics: Arc<Metrics>,
+    health: Health,
+    counts: Arc<Mutex<Counts>>,
+    /// The kinds of which a list was begun.
+    listed: BTreeSet<KindId>,
+    /// The malformed objects that were reported, by UID.
+    malformed: HashSet<Box<str>>,
+    offset_said: bool,
+}
+
+/// What the gauges show of the engine, as of the last housekeeping.
+#[derive(Debug, Default)]
+struct Counts {
+    alerts: BTreeMap<(State, Severity), usize>,
+    findings: BTreeMap<&'static str, usize>,
+    owned: usize,
+    foreign: usize,
+}
+
+impl Controller {
+    /// A controller with an engine that has seen nothing yet.
+    pub fn new(
+        engine: Engine,
+        gate: Arc<dyn Gate>,
+        clock: Clock,
+        receivers: Vec<notify::Handle>,
+        metrics: Arc<Metrics>,
+        health: Health,
+    ) -> Self {
+        let counts = Arc::new(Mutex::new(Counts::default()));
+        let shown = Arc::clone(&counts);
+        metrics.at_scrape(move |gauges| {
+            shown
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .show(gauges)
+        });
+        Self {
+            engine,
+            gate,
+            clock,
+            receivers,
+            metrics,
+            health,
+            counts,
+            listed: BTreeSet::new(),
+            malformed: HashSet::new(),
+            offset_said: false,
+        }
+    }
+
+    /// Runs until `stop`, or until there are no more events. What was decided by then is in the receivers' queues.
+    pub async fn run(
+        mut self,
+        events: impl Stream<Item = (KindId, Event)>,
+        stop: CancellationToken,
+    ) {
+        let mut events = std::pin::pin!(events.ready_chunks(BATCH));
+        let mut housekeeping = Instant::now();
+        loop {
+            let due = self
+                .engine
+                .next_deadline()
+                .map(|time| self.clock.instant(time));
+            let wake = due.map_or(housekeeping, |due| due.min(housekeeping));
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                batch = events.next() => match batch {
+                    Some(batch) => {
+                        for (kind, event) in batch {
+                            self.take(kind, event);
+                        }
+                    }
+                    None => break,
+                },
+                () = sleep_until(wake) => {}
+            }
+            self.engine.advance(self.clock.now());
+            for notice in self.engine.take_notices() {
+                self.emit(notice);
+            }
+            if Instant::now() >= housekeeping {
+                self.keep_house();
+                housekeeping = Instant::now() + HOUSEKEEPING;
+            }
+        }
+    }
+
+    /// Takes over what a watch has seen.
+    fn take(&mut self, kind: KindId, event: Event) {
+        let now = self.clock.now();
+        match event {
+            Event::ListStarted => {
+                if !self.listed.insert(kind) {
+                    self.metrics.watch_restarted(kind);
+                }
+                self.engine.list_started(kind);
+            }
+            Event::Listed(object, malformed) => {
+                self.see(kind, WatchEvent::Listed, &object, malformed);
+            }
+            Event::ListDone => {
+                self.engine.list_done(kind, now);
+                info!(
+                    kind = kind.as_str(),
+                    unhealthy = self.engine.kept_objects(),
+                    "the list is complete"
+                );
+                self.health.synced(kind);
+            }
+            Event::Applied(object, malformed) => {
+                self.see(kind, WatchEvent::Applied, &object, malformed);
+            }
+            Event::Deleted(object) => {
+                self.metrics.watch_event(kind, WatchEvent::Deleted);
+                self.malformed.remove(&object.meta().uid);
+                self.engine.gone(&object.meta().uid, now);
+            }
+            Event::Failed(Failure { reason, message }) => {
+                self.metrics.watch_failed(kind, reason);
+                self.engine.blind(kind);
+                if reason.is_permanent() {
+                    self.health.unavailable(kind, &message);
+                    error!(
+                        kind = kind.as_str(),
+                        reason = reason.as_str(),
+                        "nobody is paged for this kind: {message}"
+                    );
+                } else {
+                    self.health.failing(kind, &message);
+                    warn!(kind = kind.as_str(), reason = reason.as_str(), "{message}");
+                }
+            }
+            Event::Restored => {
+                self.engine.sighted(kind, now);
+                self.health.restored(kind);
+                info!(kind = kind.as_str(), "the watch is back");
+            }
+        }
+    }
+
+    fn see(&mut self, kind: KindId, event: WatchEvent, object: &Object, malformed: u32) {
+        self.metrics.watch_event(kind, event);
+        if malformed > 0 {
+            self.report_malformed(kind, object, malformed);
+        }
+        self.engine.observe(object, self.clock.now());
+    }
+
+    fn report_malformed(&mut self, kind: KindId, object: &Object, fields: u32) {
+        self.metrics.malformed(kind, fields);
+        if self.malformed.len() >= MALFORMED_REMEMBERED {
+            self.malformed.clear();
+        }
+        let meta = object.meta();
+        if self.malformed.insert(meta.uid.clone()) {
+            warn!(
+                kind = kind.as_str(),
+                namespace = &*meta.namespace,
+                name = &*meta.name,
+                fields,
+                "the object has malformed fields, which count as absent; the rest of it is judged"
+            );
+        }
+    }
+
+    /// Hands a notice to the receivers, if this replica pages for its subject: gate 1.
+    fn emit(&self, notice: Notice) {
+        let alert = &notice.alert;
+        if !self.gate.may_send(&alert.shard_key, Duration::ZERO) {
+            debug!(subject = %alert.subject, alertname = alert.rule.name, "another replica pages for it");
+            return;
+        }
+        self.metrics.transition(notice.transition, alert.severity);
+        let notice = Arc::new(notice);
+        for receiver in &self.receivers {
+            receiver.push(Arc::clone(&notice));
+        }
+    }
+
+    fn keep_house(&mut self) {
+        self.health.beat();
+        let subjects = self.engine.subjects();
+        let owned = subjects
+            .iter()
+            .filter(|key| self.gate.may_send(key, Duration::ZERO))
+            .count();
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
+            alerts: self.engine.counts(self.clock.now()),
+            findings: self.engine.findings(),
+            owned,
+            foreign: subjects.len() - owned,
+        };
+        let offset = self.clock.offset();
+        let large = offset.unsigned_abs() > LARGE_OFFSET;
+        if large && !self.offset_said {
+            warn!(
+                offset_seconds = offset.as_secs_f64(),
+                "this machine's clock differs from the API server's, which counts: correct it, or logs mislead"
+            );
+        }
+        self.offset_said = large;
+    }
+}
+
+impl Counts {
+    fn show(&self, gauges: &Gauges) {
+        for state in [State::Pending, State::Firing, State::Inhibited] {
+            for severity in Severity::ALL {
+                let alerts = self
+                    .alerts
+                    .get(&(state, severity))
+                    .copied()
+                    .unwrap_or_default();
+                gauges.alerts(state, severity, alerts);
+            }
+        }
+        for rule in crate::rules::all() {
+            gauges.findings(
+                rule,
+                self.findings.get(rule.name).copied().unwrap_or_default(),
+            );
+        }
+        gauges.subjects(self.owned, self.foreign);
+    }
+}

@@ -1,0 +1,281 @@
+//! Health: is the program alive, and does it see the cluster?
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::Metrics;
+use crate::{cluster::KindId, notify::one_line};
+
+/// A kind that fails for longer is degraded: it no longer holds readiness back, because waiting for it would keep all others from paging.
+pub const DEGRADED_AFTER: Duration = Duration::from_secs(60);
+
+/// A controller whose loop has not gone round for this long is stuck. It goes round every few seconds, so this is many missed rounds, not a slow one.
+pub const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// The health of the program, as its parts report it. Cheap to clone; all clones agree.
+#[derive(Debug, Clone)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    last_beat: Instant,
+    kinds: BTreeMap<KindId, Kind>,
+}
+
+/// What is known of the watch of a kind.
+#[derive(Debug, Default)]
+struct Kind {
+    synced: bool,
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    since: Instant,
+    reason: String,
+    /// Not served, or not allowed: no use waiting for it.
+    unavailable: bool,
+}
+
+/// The health of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KindHealth {
+    /// Its first list is not complete yet. If attempts fail: for how long, and why.
+    Listing(Option<(Duration, String)>),
+    /// It is seen.
+    Synced,
+    /// It was seen, and has been failing for a short while.
+    Failing(Duration, String),
+    /// It cannot be seen: for how long, and why. Nobody is paged for what happens to it now.
+    Degraded(Duration, String),
+}
+
+/// Whether the program is ready, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// Whether it is.
+    pub ready: bool,
+    /// Each kind.
+    pub kinds: Vec<(KindId, KindHealth)>,
+}
+
+impl Health {
+    /// The health of a program that watches these kinds, and has only begun.
+    pub fn new(kinds: &[KindId]) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            last_beat: Instant::now(),
+            kinds: kinds.iter().map(|kind| (*kind, Kind::default())).collect(),
+        })))
+    }
+
+    /// Says that the controller's loop goes round. To be called every few seconds, also when there is nothing to do.
+    pub fn beat(&self) {
+        self.state().last_beat = Instant::now();
+    }
+
+    /// Says that the list of a kind is complete, and its watch runs.
+    pub fn synced(&self, kind: KindId) {
+        let mut state = self.state();
+        let kind = state.kinds.entry(kind).or_default();
+        kind.synced = true;
+        kind.failure = None;
+    }
+
+    /// Says that the watch of a kind is back. If its first list is still to come, it is.
+    pub fn restored(&self, kind: KindId) {
+        self.state().kinds.entry(kind).or_default().failure = None;
+    }
+
+    /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`].
+    pub fn failing(&self, kind: KindId, reason: &str) {
+        self.fail(kind, reason, false);
+    }
+
+    /// Says that a kind is not served, or not allowed: it holds readiness back no longer.
+    pub fn unavailable(&self, kind: KindId, reason: &str) {
+        self.fail(kind, reason, true);
+    }
+
+    fn fail(&self, kind: KindId, reason: &str, unavailable: bool) {
+        let mut state = self.state();
+        let kind = state.kinds.entry(kind).or_default();
+        let since = kind
+            .failure
+            .as_ref()
+            .map_or_else(Instant::now, |failure| failure.since);
+        kind.failure = Some(Failure {
+            since,
+            reason: one_line(reason),
+            unavailable,
+        });
+    }
+
+    /// Whether the controller's loop goes round; if not, for how long it has not.
+    ///
+    /// # Errors
+    ///
+    /// It is stuck.
+    pub fn live(&self) -> Result<(), Duration> {
+        let still = self.state().last_beat.elapsed();
+        if still > STUCK_AFTER {
+            Err(still)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether every kind has been listed that can be, and at least one has: a program that sees nothing at all is not ready, whatever the reason.
+    pub fn readiness(&self) -> Readiness {
+        let state = self.state();
+        let kinds = state.kinds.iter().map(|(id, kind)| (*id, kind.health()));
+        let kinds: Vec<_> = kinds.collect();
+        let seen = state.kinds.values().any(|kind| kind.synced);
+        let waits = kinds
+            .iter()
+            .any(|(_, health)| matches!(health, KindHealth::Listing(_)));
+        Readiness {
+            ready: seen && !waits,
+            kinds,
+        }
+    }
+
+    /// Shows the health of each kind as metrics, too.
+    pub fn show_in(&self, metrics: &Metrics) {
+        let health = self.clone();
+        metrics.at_scrape(move |gauges| {
+            for (kind, synced, degraded) in health.watches() {
+                gauges.watch(kind, synced, degraded);
+            }
+        });
+    }
+
+    fn watches(&self) -> Vec<(KindId, bool, bool)> {
+        let state = self.state();
+        let watches = state.kinds.iter().map(|(id, kind)| {
+            let degraded = matches!(kind.health(), KindHealth::Degraded(..));
+            (*id, kind.synced, degraded)
+        });
+        watches.collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kind {
+    fn health(&self) -> KindHealth {
+        match &self.failure {
+            None if self.synced => KindHealth::Synced,
+            None => KindHealth::Listing(None),
+            Some(failure) => {
+                let (lasts, reason) = (failure.since.elapsed(), failure.reason.clone());
+                if failure.unavailable || lasts >= DEGRADED_AFTER {
+                    KindHealth::Degraded(lasts, reason)
+                } else if self.synced {
+                    KindHealth::Failing(lasts, reason)
+                } else {
+                    KindHealth::Listing(Some((lasts, reason)))
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Readiness {
+    /// A line a kind, and the verdict, in the manner of the API server's own `/readyz?verbose`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, health) in &self.kinds {
+            let kind = kind.as_str();
+            match health {
+                KindHealth::Synced => writeln!(f, "[+]{kind} synced")?,
+                KindHealth::Listing(None) => writeln!(f, "[-]{kind} listing")?,
+                KindHealth::Listing(Some((lasts, reason))) => {
+                    let seconds = lasts.as_secs();
+                    writeln!(f, "[-]{kind} listing, failing for {seconds}s: {reason}")?;
+                }
+                KindHealth::Failing(lasts, reason) => {
+                    let seconds = lasts.as_secs();
+                    writeln!(f, "[+]{kind} synced, failing for {seconds}s: {reason}")?;
+                }
+                KindHealth::Degraded(lasts, reason) => {
+                    let seconds = lasts.as_secs();
+                    writeln!(f, "[!]{kind} degraded for {seconds}s: {reason}")?;
+                }
+            }
+        }
+        f.write_str(if self.ready { "ready\n" } else { "not ready\n" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const POD: KindId = KindId::Pod;
+
+    #[tokio::test(start_paused = true)]
+    async fn ready_when_the_first_list_is_complete_and_also_while_a_watch_fails_later() {
+        let health = Health::new(KindId::ALL);
+        assert!(!health.readiness().ready);
+        assert_eq!(
+            health.readiness().to_string(),
+            "[-]Pod listing\nnot ready\n"
+        );
+
+        health.failing(POD, "connection\nrefused");
+        advance(Duration::from_secs(7)).await;
+        assert_eq!(
+            health.readiness().to_string(),
+            "[-]Pod listing, failing for 7s: connection refused\nnot ready\n"
+        );
+
+        health.synced(POD);
+        assert_eq!(health.readiness().to_string(), "[+]Pod synced\nready\n");
+
+        health.failing(POD, "500");
+        advance(Duration::from_secs(59)).await;
+        // A second failure does not begin a new count.
+        health.failing(POD, "503");
+        assert_eq!(
+            health.readiness().to_string(),
+            "[+]Pod synced, failing for 59s: 503\nready\n"
+        );
+        assert_eq!(health.watches(), [(POD, true, false)]);
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(
+            health.readiness().to_string(),
+            "[!]Pod degraded for 60s: 503\nready\n"
+        );
+        assert_eq!(health.watches(), [(POD, true, true)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sees_nothing_at_all_is_not_ready() {
+        let health = Health::new(KindId::ALL);
+        health.unavailable(POD, "forbidden");
+        assert_eq!(
+            health.readiness().to_string(),
+            "[!]Pod degraded for 0s: forbidden\nnot ready\n"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_stands_still_is_not_alive() {
+        let health = Health::new(KindId::ALL);
+        advance(STUCK_AFTER).await;
+        assert_eq!(health.live(), Ok(()));
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(health.live(), Err(Duration::from_secs(61)));
+        health.beat();
+        assert_eq!(health.live(), Ok(()));
+    }
+}

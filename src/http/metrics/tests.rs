@@ -1,0 +1,193 @@
+use std::{
+    collections::BTreeMap,
+    io::Write as _,
+    process::{Command, Stdio},
+};
+
+use super::*;
+use crate::{
+    alert::{Resolution, State},
+    notify::Reason,
+};
+
+static RULE: Rule = Rule {
+    name: "KubePodCrashLooping",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "",
+};
+
+fn metrics() -> Metrics {
+    Metrics::new(1, 3, &[&RULE], &["stdout", "webhook"]).unwrap()
+}
+
+/// The value of a series.
+fn value(text: &str, series: &str) -> f64 {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{series} is missing in:\n{text}"))
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn every_metric_is_there_from_the_start() {
+    insta::assert_snapshot!(metrics().render().unwrap());
+}
+
+#[test]
+fn names_and_help_follow_prometheus_conventions() {
+    let text = metrics().render().unwrap();
+    let mut types = BTreeMap::new();
+    let mut helps = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|l| l.split_once(' ')) {
+            assert!(types.insert(name, kind).is_none(), "{name} twice");
+        } else if let Some((name, help)) =
+            line.strip_prefix("# HELP ").and_then(|l| l.split_once(' '))
+        {
+            helps.insert(name, help);
+        }
+    }
+    assert!(types.len() > 20);
+    for (name, kind) in types {
+        assert!(name.starts_with("alertkube_"), "{name}");
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+            "{name}"
+        );
+        let help = helps.get(name).unwrap_or_else(|| panic!("{name}: no help"));
+        assert!(help.ends_with('.') && help.len() > 10, "{name}: {help}");
+        assert_eq!(
+            kind == "counter",
+            name.ends_with("_total"),
+            "{name}: counters, and they alone, end in _total"
+        );
+        // Base units, as `promtool check metrics` asks.
+        for wrong in [
+            "milliseconds",
+            "_ms",
+            "minutes",
+            "kib",
+            "percent",
+            "_count",
+            "_sum",
+            "_bucket",
+        ] {
+            assert!(!name.contains(wrong), "{name}");
+        }
+        if kind == "histogram" || name.contains("age") || name.contains("lag") {
+            assert!(name.ends_with("_seconds"), "{name}");
+        }
+    }
+}
+
+/// Not a replacement for the test above, which needs no tool: whoever has the tool gets its opinion, too.
+#[test]
+fn promtool_is_content_if_it_is_here() {
+    let tool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut tool = match tool {
+        Ok(tool) => tool,
+        Err(error) => {
+            assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+            return;
+        }
+    };
+    let text = metrics().render().unwrap();
+    tool.stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let output = tool.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn each_event_counts_where_it_belongs() {
+    let metrics = metrics();
+    metrics.watch_event(KindId::Pod, WatchEvent::Applied);
+    metrics.watch_restarted(KindId::Pod);
+    metrics.watch_failed(KindId::Pod, FailureReason::Expired);
+    metrics.malformed(KindId::Pod, 3);
+    metrics.transition(
+        Transition::Resolved(Resolution::Recovered),
+        Severity::Critical,
+    );
+    metrics.send_finished("webhook", None, Duration::from_millis(3));
+    metrics.send_finished(
+        "webhook",
+        Some(Reason::RateLimited),
+        Duration::from_millis(3),
+    );
+    metrics.delivered_after("webhook", Duration::from_secs(400));
+    metrics.dropped("webhook");
+    metrics.refused("webhook", 2);
+    metrics.coalesced("webhook", 4);
+    metrics.at_scrape(|gauges| {
+        gauges.watch_lag(KindId::Pod, Duration::from_millis(1_500));
+        gauges.watch(KindId::Pod, true, false);
+        gauges.findings(&RULE, 5);
+        gauges.alerts(State::Pending, Severity::Warning, 6);
+        gauges.subjects(7, 8);
+        gauges.queue("stdout", 9, Duration::from_secs(10));
+        gauges.clock_offset(-1.25);
+    });
+    let text = metrics.render().unwrap();
+    for (series, expected) in [
+        ("watch_events_total{kind=\"Pod\",type=\"applied\"}", 1.0),
+        ("watch_restarts_total{kind=\"Pod\"}", 1.0),
+        ("watch_failures_total{kind=\"Pod\",reason=\"expired\"}", 1.0),
+        ("malformed_fields_total{kind=\"Pod\"}", 3.0),
+        ("evaluation_duration_seconds_count", 1.0),
+        (
+            "alert_transitions_total{severity=\"critical\",transition=\"resolved\"}",
+            1.0,
+        ),
+        ("notifications_total{receiver=\"webhook\"}", 1.0),
+        (
+            "notifications_failed_total{reason=\"rateLimited\",receiver=\"webhook\"}",
+            1.0,
+        ),
+        (
+            "notification_duration_seconds_count{receiver=\"webhook\"}",
+            2.0,
+        ),
+        (
+            "detection_to_send_seconds_bucket{receiver=\"webhook\",le=\"300\"}",
+            0.0,
+        ),
+        ("detection_to_send_seconds_count{receiver=\"webhook\"}", 1.0),
+        ("notifications_dropped_total{receiver=\"webhook\"}", 1.0),
+        ("notifications_refused_total{receiver=\"webhook\"}", 2.0),
+        ("notifications_coalesced_total{receiver=\"webhook\"}", 4.0),
+        ("watch_lag_seconds{kind=\"Pod\"}", 1.5),
+        ("watch_synced{kind=\"Pod\"}", 1.0),
+        ("watch_degraded{kind=\"Pod\"}", 0.0),
+        ("findings{alertname=\"KubePodCrashLooping\"}", 5.0),
+        ("alerts{severity=\"warning\",state=\"pending\"}", 6.0),
+        ("subjects{owner=\"owned\"}", 7.0),
+        ("subjects{owner=\"foreign\"}", 8.0),
+        ("notification_queue_length{receiver=\"stdout\"}", 9.0),
+        ("notification_queue_age_seconds{receiver=\"stdout\"}", 10.0),
+        ("clock_offset_seconds", -1.25),
+        ("shard_index", 1.0),
+        ("shards", 3.0),
+    ] {
+        let found = value(&text, &format!("alertkube_{series}"));
+        assert!((found - expected).abs() < 1e-9, "{series} is {found}");
+    }
+}

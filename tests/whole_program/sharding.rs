@@ -1,0 +1,106 @@
+//! Several replicas at once: each page comes from exactly one of them, its owner.
+
+use std::{fmt::Write as _, hash::Hasher as _};
+
+use futures::future::join_all;
+
+use crate::support::{
+    ALERTKUBE, ControlPlane, PATIENCE, Program, Sketch, Webhook, create_namespace, mk_pod,
+};
+
+/// The owner of a subject, by the definition and by no code of alertkube: `fnv1a32(hex(fnv1a64("Kind/namespace/name"))) mod total`.
+fn owner(subject: &str, total: u32) -> usize {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(subject.as_bytes());
+    let mut key = String::new();
+    write!(key, "{:016x}", hasher.finish()).unwrap();
+    let mut hash: u32 = 2_166_136_261;
+    for byte in key.bytes() {
+        hash = (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
+    }
+    (hash % total).try_into().unwrap()
+}
+
+/// A broken pod of each of 60 workloads: the workload's name, its subject, the pod.
+fn workloads(ns: &str) -> Vec<(String, String, Sketch)> {
+    (0..60)
+        .map(|number| {
+            let name = format!("workload-{number}");
+            let pod = mk_pod(&format!("{name}-0")).crash_looping();
+            let (kind, pod) = match number % 4 {
+                0 => ("StatefulSet", pod.of("apps/v1", "StatefulSet", &name)),
+                1 => ("DaemonSet", pod.of("apps/v1", "DaemonSet", &name)),
+                _ => ("Deployment", pod.of_deployment(&name)),
+            };
+            let subject = format!("{kind}/{ns}/{name}");
+            (name, subject, pod)
+        })
+        .collect()
+}
+
+async fn each_page_comes_from_its_owner(total: u32) {
+    let plane = ControlPlane::shared().await;
+    let client = plane.client().await;
+    let ns = format!("shards-of-{total}");
+    create_namespace(&client, &ns).await;
+    let workloads = workloads(&ns);
+    // Half of them break before the replicas start, half while they watch.
+    let (before, after) = workloads.split_at(30);
+    join_all(before.iter().map(|(_, _, pod)| pod.create(&client, &ns))).await;
+
+    let all = total.to_string();
+    let mut replicas = Vec::new();
+    for index in 0..total {
+        let webhook = Webhook::start();
+        // The index is a number, or the name of a StatefulSet's pod.
+        let index = match index {
+            0 => "0".to_owned(),
+            more => format!("alertkube-{more}"),
+        };
+        let program = Program::run(
+            &plane,
+            ALERTKUBE,
+            &webhook,
+            &[
+                ("ALERTKUBE_SHARD_TOTAL", &all),
+                ("ALERTKUBE_SHARD_INDEX", &index),
+            ],
+        );
+        replicas.push((program, webhook));
+    }
+    for (program, _) in &mut replicas {
+        program.wait_ready().await;
+    }
+    join_all(after.iter().map(|(_, _, pod)| pod.create(&client, &ns))).await;
+
+    let mut owned: Vec<Vec<_>> = vec![Vec::new(); replicas.len()];
+    for (name, subject, _) in &workloads {
+        owned[owner(subject, total)].push(("KubePodCrashLooping", name.as_str(), 1, 0));
+    }
+    for ((_, webhook), expected) in replicas.iter().zip(&owned) {
+        assert!(!expected.is_empty(), "a shard without work tests nothing");
+        webhook
+            .wait_for("all that a shard owns", &ns, PATIENCE, |pages| {
+                pages.len() >= expected.len()
+            })
+            .await;
+    }
+    let mut webhooks = Vec::new();
+    for (program, webhook) in replicas {
+        program.stop().await;
+        webhooks.push(webhook);
+    }
+    for (webhook, expected) in webhooks.iter().zip(&owned) {
+        webhook.assert_exactly(&ns, expected);
+    }
+}
+
+#[tokio::test]
+async fn of_two_replicas_the_owner_pages() {
+    each_page_comes_from_its_owner(2).await;
+}
+
+#[tokio::test]
+async fn of_three_replicas_the_owner_pages() {
+    each_page_comes_from_its_owner(3).await;
+}
