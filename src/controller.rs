@@ -73,7 +73,7 @@ impl Controller {
             shown
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .show(gauges)
+                .show(gauges);
         });
         Self {
             engine,

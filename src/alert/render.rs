@@ -84,11 +84,7 @@ fn labels(
 
 /// The alert in words: `summary` in one line, `description` with the objects.
 fn annotations(entry: &Entry, members: &[&Member]) -> Labels {
-    let subject = &entry.key.subject;
-    let mut summary = match (&*subject.namespace, &*subject.name) {
-        ("", name) => format!("{} {name}", subject.kind),
-        (namespace, name) => format!("{} {namespace}/{name}", subject.kind),
-    };
+    let mut summary = entry.key.subject.title();
     // The worst object speaks for all; of the equally bad ones, the one that has been so for longest.
     let first = members.iter().min_by_key(|member| {
         (

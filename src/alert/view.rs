@@ -138,6 +138,14 @@ impl Alert {
         key
     }
 
+    /// What is wrong, in one line, without the subject: for where the subject is named already. Else there is the annotation `summary`.
+    pub fn headline(&self) -> &str {
+        let summary = self.annotations.get("summary").unwrap_or_default();
+        summary
+            .strip_prefix(&format!("{}: ", self.subject.title()))
+            .unwrap_or(summary)
+    }
+
     /// How long the condition stood, at most until `now`.
     pub fn duration(&self, now: Timestamp) -> Duration {
         let end = self.ends_at.unwrap_or(now);

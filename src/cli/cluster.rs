@@ -64,7 +64,7 @@ impl ClusterArgs {
                             see(object, clock.now());
                         }
                         Err(failure) => {
-                            errors.push(FileError::in_cluster(FileReason::Cluster(failure)))
+                            errors.push(FileError::in_cluster(FileReason::Cluster(failure)));
                         }
                     }
                 }

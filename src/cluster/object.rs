@@ -15,7 +15,7 @@ use super::{
 };
 use crate::rules::{Evaluation, Rule};
 
-/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in `kinds!`.
+/// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in the list of kinds below.
 pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its place in tables.
     const ID: KindId;

@@ -22,6 +22,22 @@ pub struct Subject {
     pub name: Box<str>,
 }
 
+impl Subject {
+    /// The subject as people write it: `Deployment shop/web`, `Node node-1`.
+    pub fn title(&self) -> String {
+        let Self {
+            kind,
+            namespace,
+            name,
+        } = self;
+        if namespace.is_empty() {
+            format!("{kind} {name}")
+        } else {
+            format!("{kind} {namespace}/{name}")
+        }
+    }
+}
+
 impl fmt::Display for Subject {
     /// `Kind/namespace/name`: the text whose hash is the shard key. The namespace is empty for a cluster-scoped kind (`Node//node-1`).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -162,7 +162,7 @@ fn readable(message: &Message, paint: &Paint) -> String {
     if let Some(told) = told {
         line(&mut out, &told);
     }
-    let summary = text::one_line(alert.annotations.get("summary").unwrap_or_default());
+    let summary = text::one_line(alert.headline());
     if !summary.is_empty() {
         let summary = text::shorten(&summary, SUMMARY_LEN);
         if event.is_firing() {
@@ -192,12 +192,7 @@ fn line(out: &mut String, text: &str) {
 
 /// What the alert is about: `Deployment shop/web, container app`.
 fn subject(alert: &Alert) -> String {
-    let subject = &alert.subject;
-    let mut text = if subject.namespace.is_empty() {
-        format!("{} {}", subject.kind, subject.name)
-    } else {
-        format!("{} {}/{}", subject.kind, subject.namespace, subject.name)
-    };
+    let mut text = alert.subject.title();
     if let Some(container) = alert.labels.get("container") {
         text = format!("{text}, container {container}");
     }
