@@ -92,17 +92,18 @@ pub(super) fn not_ready(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         if unready(pod).count() > LISTED {
             summary.push_str(", ...");
         }
+    } else if ready.reason.is_empty() && ready.message.is_empty() {
+        // The node controller sets the status alone.
+        summary.push_str(", and its kubelet does not say why: the node may be down");
     } else {
-        push(
-            &mut summary,
-            format_args!(": {}", Line(text::or(&ready.message, &ready.reason))),
-        );
+        let message = Line(text::or(&ready.message, &ready.reason));
+        push(&mut summary, format_args!(": {message}"));
     }
     evaluation.findings.push(Finding {
         r#for: NOT_READY.r#for.saturating_add(allowance),
         ..Finding::new(
             &NOT_READY,
-            text::or(&ready.reason, "ContainersNotReady"),
+            text::or(&ready.reason, "NotReady"),
             since(ready.last_transition_time),
             summary,
         )
