@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use http::Method;
 use k8s_openapi::ByteString;
 use kube::{
     Client, Config,
@@ -32,6 +33,9 @@ const ADMIN: &str = "admin";
 pub const ALERTKUBE: &str = "alertkube";
 /// A user that may do nothing, until a test grants it something.
 pub const OUTSIDER: &str = "outsider";
+
+/// Where roles and their bindings are.
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A running etcd and API server. They end with it, and also when the test process is killed.
 #[derive(Debug)]
@@ -226,8 +230,16 @@ impl ControlPlane {
         });
         let client = self.client().await;
         for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
-            let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");
-            send(&client, http::Method::POST, &path, &object).await;
+            send(&client, Method::POST, &format!("{RBAC}/{plural}"), &object).await;
+        }
+    }
+
+    /// Takes back what was granted to a user. A watch that is open stays open: the API server asks only when it starts.
+    pub async fn forbid(&self, user: &str) {
+        let client = self.client().await;
+        for plural in ["clusterrolebindings", "clusterroles"] {
+            let path = format!("{RBAC}/{plural}/{user}");
+            send(&client, Method::DELETE, &path, &json!({})).await;
         }
     }
 
@@ -264,7 +276,7 @@ impl Drop for ControlPlane {
 }
 
 /// Sends an object to the API server, and panics unless it is accepted.
-pub(super) async fn send(client: &Client, method: http::Method, path: &str, object: &Value) {
+pub(super) async fn send(client: &Client, method: Method, path: &str, object: &Value) {
     let request = http::Request::builder()
         .method(&method)
         .uri(path)

@@ -11,7 +11,7 @@ mod webhook;
 pub use control_plane::{ALERTKUBE, ControlPlane, OUTSIDER};
 pub use objects::{Sketch, create_namespace, minutes, mk_pod};
 pub use program::{Program, Tripwire};
-pub use webhook::{Answer, Webhook};
+pub use webhook::{Answer, Page, Webhook};
 
 use std::{
     fmt::Display,
@@ -27,7 +27,10 @@ use tokio::time::Instant;
 
 /// How long a test waits for what should take less than a second or two. Long, because it only costs time when a test fails anyway, and because
 /// the machines that tests run on are slow and busy.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// How long alertkube may take to notice that the API server answers again: it asks every 15 seconds at least.
+pub const RECOVERY: Duration = Duration::from_secs(30);
 
 /// Asks again every few milliseconds until there is an answer; panics if there is none in time.
 pub async fn eventually<T>(

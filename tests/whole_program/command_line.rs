@@ -1,6 +1,6 @@
 //! The command line against a real cluster, with no configuration but a kubeconfig.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{
     ALERTKUBE, ControlPlane, PATIENCE, Program, create_namespace, eventually, minutes, mk_pod,
@@ -18,28 +18,33 @@ async fn with_no_settings_and_no_subcommand_pages_are_lines_of_json() {
     let kubeconfig = plane.kubeconfig(ALERTKUBE).display().to_string();
     let mut program = Program::start(&[], &[("KUBECONFIG", &kubeconfig)]);
     program.wait_ready().await;
-    pod.recovered(minutes(11)).update(&client, ns).await;
-    let told = |output: &str, status: &str| {
-        let about = |line: &&str| line.contains("KubePodCrashLooping") && line.contains(ns);
-        let mut lines = output.lines().filter(about);
-        lines.any(|line| line.contains(status))
+    let told = |output: &str, transition: &str| {
+        let lines = output.lines().map(serde_json::from_str::<Value>);
+        // The last line may be half written.
+        lines.flatten().any(|line| {
+            line["transition"] == transition
+                && line["alert"]["labels"]["alertname"] == "KubePodCrashLooping"
+                && line["alert"]["labels"]["namespace"] == ns
+        })
     };
-    eventually(
-        "page and resolve on standard output",
-        PATIENCE,
-        async || {
-            let output = program.stdout();
-            (told(&output, "firing") && told(&output, "resolved")).then_some(())
-        },
-    )
+    eventually("the page on standard output", PATIENCE, async || {
+        told(&program.stdout(), "fire").then_some(())
+    })
+    .await;
+    pod.recovered(minutes(11)).update(&client, ns).await;
+    eventually("the resolve on standard output", PATIENCE, async || {
+        told(&program.stdout(), "resolve").then_some(())
+    })
     .await;
 
+    // With what it writes while it stops, and no half line at the end.
+    program.signal("TERM");
+    program.wait_end().await;
     let output = program.stdout();
     for line in output.lines() {
         let parsed = serde_json::from_str::<Value>(line);
         assert!(parsed.is_ok_and(|value| value.is_object()), "{line}");
     }
-    program.stop().await;
 }
 
 #[tokio::test]
@@ -59,19 +64,19 @@ async fn scan_says_what_is_wrong_and_what_will_be() {
     assert_eq!(status.code(), Some(0), "{}", program.stderr());
 
     let report: Value = serde_json::from_str(&program.stdout()).unwrap();
-    let alert_on = |kind: &str, name: &str| {
+    let state_of = |alertname: &str, kind: &str, name: &str| {
+        let subject = json!({ "kind": kind, "namespace": ns, "name": name });
         let alerts = report["alerts"].as_array().unwrap();
-        let subject = serde_json::json!({ "kind": kind, "namespace": ns, "name": name });
-        let mut found = alerts.iter().filter(|alert| alert["subject"] == subject);
+        let mut found = alerts.iter().filter(|alert| {
+            alert["subject"] == subject && alert["labels"]["alertname"] == alertname
+        });
         let alert = found.next().unwrap_or_else(|| panic!("{report:#}"));
         assert!(found.next().is_none(), "{report:#}");
-        alert
+        alert["state"].clone()
     };
-    let firing = alert_on("Deployment", "web");
-    assert_eq!(firing["state"], "firing");
-    assert_eq!(firing["labels"]["alertname"], "KubePodCrashLooping");
-    let pending = alert_on("StatefulSet", "db");
-    assert_eq!(pending["state"], "pending");
-    assert_eq!(pending["labels"]["alertname"], "KubePodImagePullFailing");
-    assert_eq!(report["errors"], serde_json::json!([]));
+    let web = state_of("KubePodCrashLooping", "Deployment", "web");
+    assert_eq!(web, "firing");
+    let db = state_of("KubePodImagePullFailing", "StatefulSet", "db");
+    assert_eq!(db, "pending");
+    assert_eq!(report["errors"], json!([]));
 }

@@ -1,7 +1,8 @@
 //! The API server goes away in the middle of incidents: no page is lost, none is sent twice, and nothing resolves that still stands.
 
 use crate::support::{
-    ALERTKUBE, ControlPlane, Program, Sketch, Webhook, create_namespace, minutes, mk_pod,
+    ALERTKUBE, ControlPlane, PATIENCE, Page, Program, RECOVERY, Sketch, Webhook, create_namespace,
+    eventually, minutes, mk_pod,
 };
 
 const NS: &str = "shop";
@@ -33,7 +34,10 @@ async fn an_api_server_that_dies_and_returns_changes_nothing() {
         let name = format!("late-{round}");
         mk_pod(&name).crash_looping().create(&client, NS).await;
         webhook
-            .wait_for_page("firing", "KubePodCrashLooping", NS, &name)
+            .wait_for("a page after the outage", NS, RECOVERY, |pages| {
+                let is_it = |page: &Page| page.is("firing", "KubePodCrashLooping", &name);
+                pages.iter().any(is_it)
+            })
             .await;
     }
     web.recovered(minutes(11)).update(&client, NS).await;
@@ -64,7 +68,7 @@ async fn an_api_server_that_is_not_there_yet_is_waited_for() {
 
     let webhook = Webhook::start();
     let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    let readyz = crate::support::eventually("/readyz", crate::support::PATIENCE, async || {
+    let readyz = eventually("/readyz", PATIENCE, async || {
         program.assert_running();
         program.get("/readyz").await
     })
@@ -103,9 +107,7 @@ async fn a_watch_that_expired_misses_neither_a_break_nor_a_recovery_nor_a_deleti
     let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
     program.wait_ready().await;
     webhook
-        .wait_for("all three pages", NS, crate::support::PATIENCE, |pages| {
-            pages.len() == 3
-        })
+        .wait_for("all three pages", NS, PATIENCE, |pages| pages.len() == 3)
         .await;
 
     // While alertkube stands still its connection is cut, so that nothing waits for it in a socket; then the world changes, and etcd
@@ -138,6 +140,44 @@ async fn a_watch_that_expired_misses_neither_a_break_nor_a_recovery_nor_a_deleti
             ("KubePodInitStuck", "goes", 1, 1),
             ("KubePodCrashLooping", "stays", 1, 0),
             ("KubePodCrashLooping", "breaks", 1, 0),
+        ],
+    );
+}
+
+/// An API server that has just started knows its roles a moment later than it answers: until then it says 403 to everybody. And people take rights
+/// away by mistake, and give them back. Neither may cost more than another failure does.
+#[tokio::test]
+async fn rights_that_are_missing_for_a_moment_do_not_cost_minutes() {
+    let mut plane = ControlPlane::start().await;
+    let client = plane.client().await;
+    create_namespace(&client, NS).await;
+    mk_pod("before").crash_looping().create(&client, NS).await;
+    let webhook = Webhook::start();
+    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
+    program.wait_ready().await;
+
+    plane.forbid(ALERTKUBE).await;
+    plane.kill_apiserver();
+    plane.start_apiserver().await;
+    program
+        .wait_for_line("the missing right", |line| {
+            line.to_lowercase().contains("forbidden")
+        })
+        .await;
+    plane.allow(ALERTKUBE, &["pods"]).await;
+    mk_pod("after").crash_looping().create(&client, NS).await;
+    webhook
+        .wait_for("a page with the right back", NS, RECOVERY, |pages| {
+            pages.len() == 2
+        })
+        .await;
+
+    program.stop().await;
+    webhook.assert_exactly(
+        NS,
+        &[
+            ("KubePodCrashLooping", "before", 1, 0),
+            ("KubePodCrashLooping", "after", 1, 0),
         ],
     );
 }
