@@ -39,6 +39,10 @@ const SHORT_WATCHES: u32 = 5;
 /// How long an answer must last to count as health.
 const HEALTHY: Duration = Duration::from_secs(5);
 
+/// Refusals in a row, this often, may still be passing ones: an API server that has just started forbids everything to everybody until it has
+/// read its roles.
+const PASSING_REFUSALS: u32 = 4;
+
 /// The pause after a failure that only a person can end.
 const PERMANENT: Duration = Duration::from_secs(30);
 
@@ -340,14 +344,14 @@ where
         if !watching || !may_resume(failure.reason, count) {
             self.restart();
         }
-        let wait = self.wait_after(failure.reason);
+        let wait = self.wait_after(failure.reason, count);
         self.pause_for(wait);
         self.report(failure)
     }
 
-    fn wait_after(&mut self, reason: FailureReason) -> Duration {
+    fn wait_after(&mut self, reason: FailureReason, count: u32) -> Duration {
         let random = fastrand::f64();
-        if reason.is_permanent() {
+        if reason.is_permanent() && count > PASSING_REFUSALS {
             return PERMANENT.mul_f64(1.0 + random / 10.0);
         }
         let wait = self.backoff.next(Instant::now(), random);
