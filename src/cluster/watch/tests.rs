@@ -599,6 +599,15 @@ async fn what_is_forbidden_or_not_served_is_said_once_and_tried_again() {
         let mut scene = scene();
         scene.request().await.refuse(code);
         scene.expect(&[reason]).await;
+        // An API server that has just started refuses for a moment: these are tried again soon.
+        for _ in 1..PASSING_REFUSALS {
+            let started = Instant::now();
+            let asked = scene.request().await;
+            assert!(started.elapsed() <= seconds(15), "{:?}", started.elapsed());
+            asked.refuse(code);
+        }
+        // The next attempt is still a soon one; its refusal is the first of a lasting kind.
+        scene.request().await.refuse(code);
         for _ in 0..5 {
             let started = Instant::now();
             assert!(scene.quiet(seconds(29)).await);
