@@ -56,7 +56,7 @@ impl ClusterArgs {
                     match object {
                         Ok((object, malformed)) => {
                             if malformed > 0 {
-                                errors.push(FileError::in_cluster(FileReason::Malformed {
+                                errors.push(FileError::of_no_file(FileReason::Malformed {
                                     object: object.object_ref().to_string(),
                                     count: malformed,
                                 }));
@@ -64,7 +64,10 @@ impl ClusterArgs {
                             see(object, clock.now());
                         }
                         Err(failure) => {
-                            errors.push(FileError::in_cluster(FileReason::Cluster(failure)));
+                            errors.push(FileError::of_no_file(FileReason::Cluster {
+                                server: config.cluster_url.to_string(),
+                                failure,
+                            }));
                         }
                     }
                 }
