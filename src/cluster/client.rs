@@ -11,7 +11,10 @@ use kube::{
 };
 use tower::util::MapRequestLayer;
 
-use super::{Tap, failure::causes};
+use super::{
+    Tap,
+    failure::{causes, credentials, find},
+};
 
 /// How long a connection may take. kube's 30 s is a long time to wait for an address that does not answer while another would.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -104,7 +107,7 @@ pub fn client(config: &Config, tap: &Tap) -> Result<Client, ConnectError> {
                 "its proxy must be of http:// or https://, not {}://",
                 proxy_url.scheme_str().unwrap_or_default()
             ),
-            error => causes(&error),
+            error => find(&error).map_or_else(|| causes(&error), credentials),
         },
     })?;
     let recent = MapRequestLayer::new(most_recent::<Body>);
@@ -412,6 +415,29 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "cannot make a client for api.example: its proxy must be of http:// or https://, not ftp://"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_credential_plugin_that_is_not_there_is_said() {
+        install_crypto_provider();
+        let kubeconfig = Kubeconfig::from_yaml(
+            r#"
+            current-context: here
+            contexts: [{name: here, context: {cluster: c, user: u}}]
+            clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+            users: [{name: u, user: {exec: {
+                apiVersion: client.authentication.k8s.io/v1, command: no-such-plugin, interactiveMode: Never}}}]
+            "#,
+        );
+        let options = ConnectOptions::default();
+        let config = from_kubeconfig(kubeconfig.unwrap(), &options).await;
+        let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
+        let made = client(&config.unwrap(), &Tap::new(Pod::KIND, clock));
+        let error = made.err().unwrap().to_string();
+        assert!(
+            error.contains("the credential plugin of the kubeconfig does not start: "),
+            "{error}"
         );
     }
 
