@@ -68,6 +68,9 @@ pub enum FileReason {
     /// It is no YAML.
     #[error("{0}")]
     Yaml(String),
+    /// A value that is no object, such as the text of a table.
+    #[error("is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`")]
+    NoObject,
     /// An object does not say what it is.
     #[error("is no Kubernetes object: it has no `kind`")]
     NoKind,
@@ -308,6 +311,10 @@ impl Input {
         let json = document.get();
         if json.starts_with('[') {
             return self.items(origin, document, None);
+        }
+        if !json.starts_with('{') {
+            let place = origin.place(json, 1, 1);
+            return self.error(origin.file, Some(place), FileReason::NoObject);
         }
         let envelope: Envelope<'_> = match serde_json::from_str(json) {
             Ok(envelope) => envelope,

@@ -112,11 +112,11 @@ fn an_error_says_where_and_why() {
         ),
         (
             "{\"items\": [\n  7]}",
-            "x:2:3: invalid type: integer `7`, expected a Kubernetes object",
+            "x:2:3: is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`",
         ),
         (
-            "just words",
-            "x:1: invalid type: string \"just words\", expected a Kubernetes object",
+            "NAME  READY\nweb-1  1/1\n",
+            "x:1: is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`",
         ),
         (
             "{\"kind\": \"List\",\n \"items\": \"none\"}",
