@@ -146,7 +146,10 @@ fn sum_up(args: &Args, screen: &Screen, tally: &Tally) -> anyhow::Result<()> {
         screen.line(&format!("  {subject:<32} {alert:<26} {owner}{end}"))?;
     }
     screen.line("")?;
-    screen.remark("A rolling restart and a short unreadiness paged nobody. An out-of-memory kill ends by itself an hour later.")?;
-    screen.remark("Next: `alertkube scan` says what is wrong in your cluster now, and `alertkube` watches it.")?;
+    screen.remark("A rolling restart and a short unreadiness paged nobody.")?;
+    screen.remark("An out-of-memory kill ends by itself an hour later.")?;
+    screen.remark(
+        "Next: `alertkube scan` says what is wrong in your cluster, `alertkube` watches it.",
+    )?;
     Ok(())
 }

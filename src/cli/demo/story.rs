@@ -158,7 +158,7 @@ pub fn story() -> Vec<Scene> {
         }),
         scene(
             450,
-            "ledger-0 is not ready for two minutes (not long enough to wake anyone)",
+            "ledger-0 is not ready for two minutes (too short to wake anyone)",
             |shop, now| {
                 shop.apply(&shop.ledger(0).not_ready(now));
             },
@@ -208,9 +208,8 @@ fn crash_loop() -> Vec<Scene> {
         };
         scenes.push(Scene {
             at,
-            tell: (restarts == 1).then_some(
-                "cart: both pods crash at their start, and are restarted, again and again",
-            ),
+            tell: (restarts == 1)
+                .then_some("cart: both pods crash at their start, again and again"),
             change: Box::new(crash),
         });
         at += back_off;
