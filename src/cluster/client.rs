@@ -7,7 +7,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
-    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError},
 };
 use tower::util::MapRequestLayer;
 
@@ -155,6 +155,15 @@ async fn from_kubeconfig(
         .map_err(|error| ConnectError::Kubeconfig {
             reason: kubeconfig_reason(&error),
         })?;
+    // kubectl would guess a scheme; kube panics at the first request without one.
+    if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
+        return Err(ConnectError::Kubeconfig {
+            reason: format!(
+                "the server {:?} must begin with https:// or http://",
+                config.cluster_url.to_string()
+            ),
+        });
+    }
     if !own_proxy && goes_direct(&config.cluster_url, options.no_proxy.as_deref()) {
         config.proxy_url = None;
     }
@@ -253,10 +262,26 @@ fn kubeconfig_reason(error: &KubeconfigError) -> String {
         KubeconfigError::LoadClusterOfContext(cluster) => {
             format!("there is no cluster {cluster:?}, which the context names")
         }
+        KubeconfigError::LoadCertificateAuthority(error) => {
+            data_reason("certificate-authority", error)
+        }
+        KubeconfigError::LoadClientCertificate(error) => data_reason("client-certificate", error),
+        KubeconfigError::LoadClientKey(error) => data_reason("client-key", error),
         KubeconfigError::ParseNoProxy(error) => {
             format!("{error} in NO_PROXY; it is a list with commas, without empty entries")
         }
         error => causes(error),
+    }
+}
+
+/// What is wrong with a file that a kubeconfig names, or with the data that it holds in its place.
+fn data_reason(field: &str, error: &LoadDataError) -> String {
+    match error {
+        LoadDataError::ReadFile(error, path) => {
+            format!("cannot read {}, its {field}: {error}", path.display())
+        }
+        LoadDataError::DecodeBase64(_) => format!("its {field}-data is not base64"),
+        LoadDataError::NoBase64DataOrFile => format!("its {field} is missing"),
     }
 }
 
@@ -463,6 +488,38 @@ mod tests {
         let reason = kubeconfig_reason(&error);
         assert!(reason.starts_with("not valid YAML at line "), "{reason}");
         assert!(!reason.contains("hunter2"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn what_a_cluster_of_a_kubeconfig_lacks_is_named() {
+        for (server, cluster, reason) in [
+            (
+                "127.0.0.1:6443",
+                "",
+                r#"the server "127.0.0.1:6443" must begin with https:// or http://"#,
+            ),
+            (
+                "ftp://127.0.0.1/",
+                "",
+                "must begin with https:// or http://",
+            ),
+            (
+                "https://127.0.0.1",
+                "certificate-authority: /no/such/ca.crt",
+                "cannot read /no/such/ca.crt, its certificate-authority: No such file",
+            ),
+            (
+                "https://127.0.0.1",
+                "certificate-authority-data: hunter2!",
+                "its certificate-authority-data is not base64",
+            ),
+        ] {
+            let options = ConnectOptions::default();
+            let config = from_kubeconfig(kubeconfig(server, cluster), &options).await;
+            let error = config.unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
     }
 
     #[test]
