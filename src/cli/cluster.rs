@@ -26,6 +26,7 @@ impl ClusterArgs {
     pub async fn connect(&self) -> Result<kube::Config, ConnectError> {
         let options = ConnectOptions {
             context: self.context.clone(),
+            kubeconfig: settings::kubeconfig(),
             no_proxy: settings::no_proxy(),
         };
         cluster::connect(&options).await

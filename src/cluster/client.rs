@@ -1,6 +1,11 @@
 //! The way to the API server.
 
-use std::{io, time::Duration};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    time::Duration,
+};
 
 use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -24,6 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ConnectOptions {
     /// The context of the kubeconfig; its current one if unset. If set, there must be a kubeconfig.
     pub context: Option<String>,
+    /// The variable `KUBECONFIG`: a list of files. If it is unset or empty, the one in the home folder is meant.
+    pub kubeconfig: Option<OsString>,
     /// The variable `NO_PROXY`, or `no_proxy`: hosts that are not reached through the proxy that the environment names.
     pub no_proxy: Option<String>,
 }
@@ -72,7 +79,7 @@ pub fn install_crypto_provider() {
 ///
 /// There is neither, or the kubeconfig cannot be used. A kubeconfig that is there but broken is an error also in a pod: whoever put it there meant it.
 pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
-    match Kubeconfig::read() {
+    match read(options.kubeconfig.as_deref().unwrap_or_default()) {
         Ok(kubeconfig) if options.context.is_some() || !is_empty(&kubeconfig) => {
             from_kubeconfig(kubeconfig, options).await
         }
@@ -135,6 +142,24 @@ fn most_recent<B>(mut request: Request<B>) -> Request<B> {
         *request.uri_mut() = uri;
     }
     request
+}
+
+/// Reads and merges the files of a list. As with kubectl, those that do not exist are left out, unless none does.
+fn read(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
+    let mut merged: Option<Kubeconfig> = None;
+    let mut missing = None;
+    for path in env::split_paths(list).filter(|path| !path.as_os_str().is_empty()) {
+        match Kubeconfig::read_from(path) {
+            Ok(file) => merged = Some(merged.unwrap_or_default().merge(file)?),
+            Err(error) if is_missing(&error) => missing = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match (merged, missing) {
+        (Some(merged), _) => Ok(merged),
+        (None, Some(missing)) => Err(missing),
+        (None, None) => Kubeconfig::read(),
+    }
 }
 
 async fn from_kubeconfig(
@@ -520,6 +545,28 @@ mod tests {
             assert!(error.contains(reason), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
+    }
+
+    #[test]
+    fn of_several_kubeconfigs_those_that_exist_are_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let missing = folder.path().join("missing");
+        let one = write("one", "current-context: a\ncontexts: [{name: a}]");
+        let two = write("two", "current-context: b\ncontexts: [{name: b}]");
+        let list = env::join_paths([&missing, &one, &two]).unwrap();
+        let merged = read(&list).unwrap();
+        assert_eq!(merged.current_context.as_deref(), Some("a"));
+        assert_eq!(merged.contexts.len(), 2);
+
+        assert!(is_missing(&read(missing.as_os_str()).unwrap_err()));
+        let broken = write("broken", "contexts: [");
+        let list = env::join_paths([one, broken]).unwrap();
+        assert!(matches!(read(&list), Err(KubeconfigError::Parse(_))));
     }
 
     #[test]
