@@ -66,7 +66,7 @@ impl ClusterArgs {
                         }
                         Err(failure) => {
                             errors.push(FileError::of_no_file(FileReason::Cluster {
-                                server: config.cluster_url.to_string(),
+                                server: cluster::server(&config),
                                 failure,
                             }));
                         }

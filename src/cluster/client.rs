@@ -93,6 +93,18 @@ pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
     }
 }
 
+/// The API server's address, fit to show: a kubeconfig may hold a user and a password in it.
+pub fn server(config: &Config) -> String {
+    let url = &config.cluster_url;
+    let scheme = url.scheme_str().unwrap_or("https");
+    let host = url.host().unwrap_or_default();
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let path = url.path().trim_end_matches('/');
+    format!("{scheme}://{host}{port}{path}")
+}
+
 /// Makes a client for the objects of one kind. Each has its own: all users of a client share one queue, and a watch keeps a connection anyway.
 ///
 /// # Errors
@@ -185,7 +197,7 @@ async fn from_kubeconfig(
         return Err(ConnectError::Kubeconfig {
             reason: format!(
                 "the server {:?} must begin with https:// or http://",
-                config.cluster_url.to_string()
+                config.cluster_url.host().unwrap_or_default()
             ),
         });
     }
@@ -519,9 +531,9 @@ mod tests {
     async fn what_a_cluster_of_a_kubeconfig_lacks_is_named() {
         for (server, cluster, reason) in [
             (
-                "127.0.0.1:6443",
+                "u:hunter2@127.0.0.1:6443",
                 "",
-                r#"the server "127.0.0.1:6443" must begin with https:// or http://"#,
+                r#"the server "127.0.0.1" must begin with https:// or http://"#,
             ),
             (
                 "ftp://127.0.0.1/",
@@ -544,6 +556,17 @@ mod tests {
             let error = config.unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
             assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("https://u:hunter2@10.0.0.1:6443/", "https://10.0.0.1:6443"),
+            ("http://[::1]:80/a/b", "http://[::1]:80/a/b"),
+            ("https://api.example", "https://api.example"),
+        ] {
+            assert_eq!(server(&Config::new(url.parse().unwrap())), shown);
         }
     }
 
