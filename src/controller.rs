@@ -160,15 +160,19 @@ impl Controller {
             Event::Failed(Failure { reason, message }) => {
                 self.metrics.watch_failed(kind, reason);
                 self.engine.blind(kind);
-                if reason.is_permanent() {
+                let degraded = if reason.is_permanent() {
                     self.health.unavailable(kind, &message);
+                    true
+                } else {
+                    self.health.failing(kind, &message)
+                };
+                if degraded {
                     error!(
                         kind = kind.as_str(),
                         reason = reason.as_str(),
                         "nobody is paged for this kind: {message}"
                     );
                 } else {
-                    self.health.failing(kind, &message);
                     warn!(kind = kind.as_str(), reason = reason.as_str(), "{message}");
                 }
             }

@@ -26,6 +26,7 @@ impl ClusterArgs {
     pub async fn connect(&self) -> Result<kube::Config, ConnectError> {
         let options = ConnectOptions {
             context: self.context.clone(),
+            kubeconfig: settings::kubeconfig(),
             no_proxy: settings::no_proxy(),
         };
         cluster::connect(&options).await
@@ -56,7 +57,7 @@ impl ClusterArgs {
                     match object {
                         Ok((object, malformed)) => {
                             if malformed > 0 {
-                                errors.push(FileError::in_cluster(FileReason::Malformed {
+                                errors.push(FileError::of_no_file(FileReason::Malformed {
                                     object: object.object_ref().to_string(),
                                     count: malformed,
                                 }));
@@ -64,7 +65,10 @@ impl ClusterArgs {
                             see(object, clock.now());
                         }
                         Err(failure) => {
-                            errors.push(FileError::in_cluster(FileReason::Cluster(failure)));
+                            errors.push(FileError::of_no_file(FileReason::Cluster {
+                                server: cluster::server(&config),
+                                failure,
+                            }));
                         }
                     }
                 }

@@ -34,7 +34,7 @@ pub struct Input {
 /// Something in a file that cannot be read.
 #[derive(Debug, Serialize)]
 pub struct FileError {
-    /// The file as it was named, or found in a folder; empty if it is not about a file, but about a live cluster.
+    /// The file as it was named, or found in a folder; empty if it is about no single file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
     /// The line, from 1, if it is known.
@@ -68,12 +68,26 @@ pub enum FileReason {
     /// It is no YAML.
     #[error("{0}")]
     Yaml(String),
+    /// A value that is no object, such as the text of a table.
+    #[error("is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`")]
+    NoObject,
     /// An object does not say what it is.
     #[error("is no Kubernetes object: it has no `kind`")]
     NoKind,
+    /// A folder holds no file that could hold objects.
+    #[error("holds no file that ends in .json, .jsonl, .ndjson, .yaml or .yml")]
+    EmptyFolder,
+    /// There are objects, but no time as of which to judge them.
+    #[error("no object tells a time: say with --at when they were read from their cluster")]
+    NoTime,
     /// A live cluster does not tell.
-    #[error(transparent)]
-    Cluster(Failure),
+    #[error("{server}: {failure}")]
+    Cluster {
+        /// The URL of the API server.
+        server: String,
+        /// What went wrong.
+        failure: Failure,
+    },
     /// Fields of an object are not what they should be.
     #[error("{object}: fields that cannot be read, and count as absent: {count}")]
     Malformed {
@@ -85,8 +99,8 @@ pub enum FileReason {
 }
 
 impl FileError {
-    /// Something that cannot be read in a live cluster.
-    pub fn in_cluster(reason: FileReason) -> Self {
+    /// Something that is not about one file: it is about a live cluster, or all of the files.
+    pub fn of_no_file(reason: FileReason) -> Self {
         Self {
             file: String::new(),
             line: None,
@@ -124,7 +138,13 @@ pub fn read(sources: &[PathBuf]) -> Input {
             let read = io::stdin().lock().read_to_end(&mut bytes);
             input.file("standard input", read.map(|_| bytes));
         } else if source.is_dir() {
+            let before = input.found();
             input.folder(source);
+            if before == input.found() {
+                // Most likely another folder was meant: it must not look like a cluster that is well.
+                let name = source.display().to_string();
+                input.error(&name, None, FileReason::EmptyFolder);
+            }
         } else {
             input.file(&source.display().to_string(), fs::read(source));
         }
@@ -249,7 +269,12 @@ impl Input {
                 line,
             };
             // A whole cluster is more than the default budget allows; expanding aliases is limited apart from it.
-            let options = serde_saphyr::options! { budget: None, with_snippet: false };
+            let options = serde_saphyr::options! {
+                budget: None,
+                with_snippet: false,
+                // As with JSON.
+                duplicate_keys: serde_saphyr::DuplicateKeyPolicy::PassThrough,
+            };
             // By way of JSON, because the kind, which says how to read the rest, may come last.
             let json = serde_saphyr::from_str_with_options::<serde_json::Value>(document, options)
                 .map(|value| serde_json::value::to_raw_value(&value));
@@ -269,7 +294,12 @@ impl Input {
                         let column = usize::try_from(at.column()).ok();
                         (line + within.saturating_sub(1), column)
                     });
-                    let reason = FileReason::Yaml(error.without_snippet().to_string());
+                    // Its own text ends in a place, which is one within this document only.
+                    let text = error.without_snippet().to_string();
+                    let reason = text
+                        .split_once(" at line ")
+                        .map_or(text.as_str(), |(reason, _)| reason);
+                    let reason = FileReason::Yaml(reason.to_owned());
                     self.error(file, place.or(Some((line, None))), reason);
                 }
             }
@@ -281,6 +311,10 @@ impl Input {
         let json = document.get();
         if json.starts_with('[') {
             return self.items(origin, document, None);
+        }
+        if !json.starts_with('{') {
+            let place = origin.place(json, 1, 1);
+            return self.error(origin.file, Some(place), FileReason::NoObject);
         }
         let envelope: Envelope<'_> = match serde_json::from_str(json) {
             Ok(envelope) => envelope,

@@ -153,6 +153,7 @@ mod tests {
             error(&["scan", "--fail-on", "fatal"]),
             error(&["scan", "-f", "x", "--at", "yesterday"]),
             error(&["scan", "--at", "2026-01-01T00:00:00Z"]),
+            error(&["scan", "-f", "x", "--context", "y"]),
             error(&["shard", "owner", "web"]),
         ];
         insta::assert_snapshot!(errors.join("----\n"));

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::{Exit, cluster::ClusterArgs};
 use crate::{
     app::{App, Options},
-    cluster::Clock,
+    cluster::{self, Clock},
     notify::{
         self,
         receivers::{Stdout, Style, Webhook},
@@ -71,7 +71,7 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     info!(
         version = env!("CARGO_PKG_VERSION"),
         name,
-        server = %config.cluster_url,
+        server = cluster::server(&config),
         listen = %listener.local_addr()?,
         shard_index = sharder.index(),
         shard_total = sharder.total(),

@@ -7,13 +7,14 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
     Exit,
     cluster::ClusterArgs,
-    files::{self, FileError},
+    files::{self, FileError, FileReason},
     table::{self, Cell, Style},
 };
 use crate::{
@@ -35,7 +36,13 @@ pub struct Args {
     cluster: ClusterArgs,
 
     /// Read objects from a file, a folder or standard input (`-`); may be repeated
-    #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
+    #[arg(
+        short,
+        long = "file",
+        visible_alias = "filename",
+        value_name = "FILE",
+        conflicts_with = "context"
+    )]
     files: Vec<PathBuf>,
 
     /// How to print the result
@@ -103,13 +110,6 @@ pub enum AtFrom {
     Nowhere,
 }
 
-/// There are objects, but no time as of which to judge them.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "no object in the files tells a time: say with --at when they were read from their cluster"
-)]
-pub struct NoTime;
-
 /// Scans, prints, and says with the exit code what was found.
 ///
 /// # Errors
@@ -119,22 +119,31 @@ pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
     let found = if args.files.is_empty() {
         live(args, settings)?
     } else {
-        saved(args, settings)?
+        saved(args, settings)
     };
+    match print(args.output, &found) {
+        // Whoever reads has read enough (`| head`). The exit code still says what was found.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        printed => printed.context("cannot write the result")?,
+    }
+    Ok(exit_of(&found, args.fail_on))
+}
+
+fn print(output: Output, found: &Found) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match args.output {
+    match output {
         Output::Table => {
             let colour = settings::colour(out.is_terminal());
-            write_table(&mut out, colour, &found)?;
+            write_table(&mut out, colour, found)
         }
         Output::Json => {
-            write_json(&mut out, &found)?;
-            if let Some(as_of) = as_of(&found) {
-                writeln!(io::stderr(), "{as_of}")?;
+            write_json(&mut out, found)?;
+            match as_of(found) {
+                Some(as_of) => writeln!(io::stderr(), "{as_of}"),
+                None => Ok(()),
             }
         }
     }
-    Ok(exit_of(&found, args.fail_on))
 }
 
 /// Scans the cluster.
@@ -157,23 +166,26 @@ fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
 }
 
 /// Scans files.
-fn saved(args: &Args, settings: &Settings) -> Result<Found, NoTime> {
-    let input = files::read(&args.files);
+fn saved(args: &Args, settings: &Settings) -> Found {
+    let mut input = files::read(&args.files);
     let (at, at_from) = match (args.at, input.newest) {
         (Some(at), _) => (at, AtFrom::Given),
         (None, Some(newest)) => (newest, AtFrom::Newest),
-        // Without objects, the time does not matter.
-        (None, None) if input.objects.is_empty() => (Timestamp::UNIX_EPOCH, AtFrom::Nowhere),
-        (None, None) => return Err(NoTime),
+        (None, None) => (Timestamp::UNIX_EPOCH, AtFrom::Nowhere),
     };
-    Ok(Found {
+    if at_from == AtFrom::Nowhere && !input.objects.is_empty() {
+        // They cannot be judged, and that must not look as if they were well.
+        input.objects.clear();
+        input.errors.push(FileError::of_no_file(FileReason::NoTime));
+    }
+    Found {
         objects: input.objects.len(),
         alerts: Engine::scan(&settings.cluster, input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,
         at_from,
-    })
+    }
 }
 
 /// An incomplete scan is a failure, whatever it found: what was not read may be worse.

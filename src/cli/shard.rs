@@ -49,7 +49,13 @@ pub struct BalanceArgs {
     cluster: ClusterArgs,
 
     /// Read objects from a file, a folder or standard input (`-`), as `scan` does; may be repeated
-    #[arg(short, long = "file", visible_alias = "filename", value_name = "FILE")]
+    #[arg(
+        short,
+        long = "file",
+        visible_alias = "filename",
+        value_name = "FILE",
+        conflicts_with = "context"
+    )]
     files: Vec<PathBuf>,
 
     /// How many shards there are, if not as many as the environment says

@@ -1,17 +1,25 @@
 //! The way to the API server.
 
-use std::{io, time::Duration};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    io,
+    time::Duration,
+};
 
 use http::{Request, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
-    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError},
 };
 use tower::util::MapRequestLayer;
 
-use super::{Tap, failure::causes};
+use super::{
+    Tap,
+    failure::{causes, credentials, find},
+};
 
 /// How long a connection may take. kube's 30 s is a long time to wait for an address that does not answer while another would.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,6 +29,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ConnectOptions {
     /// The context of the kubeconfig; its current one if unset. If set, there must be a kubeconfig.
     pub context: Option<String>,
+    /// The variable `KUBECONFIG`: a list of files. If it is unset or empty, the one in the home folder is meant.
+    pub kubeconfig: Option<OsString>,
     /// The variable `NO_PROXY`, or `no_proxy`: hosts that are not reached through the proxy that the environment names.
     pub no_proxy: Option<String>,
 }
@@ -69,7 +79,7 @@ pub fn install_crypto_provider() {
 ///
 /// There is neither, or the kubeconfig cannot be used. A kubeconfig that is there but broken is an error also in a pod: whoever put it there meant it.
 pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
-    match Kubeconfig::read() {
+    match read(options.kubeconfig.as_deref().unwrap_or_default()) {
         Ok(kubeconfig) if options.context.is_some() || !is_empty(&kubeconfig) => {
             from_kubeconfig(kubeconfig, options).await
         }
@@ -81,6 +91,18 @@ pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
             reason: kubeconfig_reason(&error),
         }),
     }
+}
+
+/// The API server's address, fit to show: a kubeconfig may hold a user and a password in it.
+pub fn server(config: &Config) -> String {
+    let url = &config.cluster_url;
+    let scheme = url.scheme_str().unwrap_or("https");
+    let host = url.host().unwrap_or_default();
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let path = url.path().trim_end_matches('/');
+    format!("{scheme}://{host}{port}{path}")
 }
 
 /// Makes a client for the objects of one kind. Each has its own: all users of a client share one queue, and a watch keeps a connection anyway.
@@ -104,7 +126,7 @@ pub fn client(config: &Config, tap: &Tap) -> Result<Client, ConnectError> {
                 "its proxy must be of http:// or https://, not {}://",
                 proxy_url.scheme_str().unwrap_or_default()
             ),
-            error => causes(&error),
+            error => find(&error).map_or_else(|| causes(&error), credentials),
         },
     })?;
     let recent = MapRequestLayer::new(most_recent::<Body>);
@@ -134,6 +156,24 @@ fn most_recent<B>(mut request: Request<B>) -> Request<B> {
     request
 }
 
+/// Reads and merges the files of a list. As with kubectl, those that do not exist are left out, unless none does.
+fn read(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
+    let mut merged: Option<Kubeconfig> = None;
+    let mut missing = None;
+    for path in env::split_paths(list).filter(|path| !path.as_os_str().is_empty()) {
+        match Kubeconfig::read_from(path) {
+            Ok(file) => merged = Some(merged.unwrap_or_default().merge(file)?),
+            Err(error) if is_missing(&error) => missing = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match (merged, missing) {
+        (Some(merged), _) => Ok(merged),
+        (None, Some(missing)) => Err(missing),
+        (None, None) => Kubeconfig::read(),
+    }
+}
+
 async fn from_kubeconfig(
     kubeconfig: Kubeconfig,
     options: &ConnectOptions,
@@ -152,6 +192,15 @@ async fn from_kubeconfig(
         .map_err(|error| ConnectError::Kubeconfig {
             reason: kubeconfig_reason(&error),
         })?;
+    // kubectl would guess a scheme; kube panics at the first request without one.
+    if !matches!(config.cluster_url.scheme_str(), Some("https" | "http")) {
+        return Err(ConnectError::Kubeconfig {
+            reason: format!(
+                "the server {:?} must begin with https:// or http://",
+                config.cluster_url.host().unwrap_or_default()
+            ),
+        });
+    }
     if !own_proxy && goes_direct(&config.cluster_url, options.no_proxy.as_deref()) {
         config.proxy_url = None;
     }
@@ -250,10 +299,26 @@ fn kubeconfig_reason(error: &KubeconfigError) -> String {
         KubeconfigError::LoadClusterOfContext(cluster) => {
             format!("there is no cluster {cluster:?}, which the context names")
         }
+        KubeconfigError::LoadCertificateAuthority(error) => {
+            data_reason("certificate-authority", error)
+        }
+        KubeconfigError::LoadClientCertificate(error) => data_reason("client-certificate", error),
+        KubeconfigError::LoadClientKey(error) => data_reason("client-key", error),
         KubeconfigError::ParseNoProxy(error) => {
             format!("{error} in NO_PROXY; it is a list with commas, without empty entries")
         }
         error => causes(error),
+    }
+}
+
+/// What is wrong with a file that a kubeconfig names, or with the data that it holds in its place.
+fn data_reason(field: &str, error: &LoadDataError) -> String {
+    match error {
+        LoadDataError::ReadFile(error, path) => {
+            format!("cannot read {}, its {field}: {error}", path.display())
+        }
+        LoadDataError::DecodeBase64(_) => format!("its {field}-data is not base64"),
+        LoadDataError::NoBase64DataOrFile => format!("its {field} is missing"),
     }
 }
 
@@ -416,6 +481,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_credential_plugin_that_is_not_there_is_said() {
+        install_crypto_provider();
+        let kubeconfig = Kubeconfig::from_yaml(
+            r#"
+            current-context: here
+            contexts: [{name: here, context: {cluster: c, user: u}}]
+            clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+            users: [{name: u, user: {exec: {
+                apiVersion: client.authentication.k8s.io/v1, command: no-such-plugin, interactiveMode: Never}}}]
+            "#,
+        );
+        let options = ConnectOptions::default();
+        let config = from_kubeconfig(kubeconfig.unwrap(), &options).await;
+        let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
+        let made = client(&config.unwrap(), &Tap::new(Pod::KIND, clock));
+        let error = made.err().unwrap().to_string();
+        assert!(
+            error.contains("the credential plugin of the kubeconfig does not start: "),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
     async fn a_context_that_is_not_there_is_named() {
         let options = ConnectOptions {
             context: Some("there".into()),
@@ -437,6 +525,71 @@ mod tests {
         let reason = kubeconfig_reason(&error);
         assert!(reason.starts_with("not valid YAML at line "), "{reason}");
         assert!(!reason.contains("hunter2"), "{reason}");
+    }
+
+    #[tokio::test]
+    async fn what_a_cluster_of_a_kubeconfig_lacks_is_named() {
+        for (server, cluster, reason) in [
+            (
+                "u:hunter2@127.0.0.1:6443",
+                "",
+                r#"the server "127.0.0.1" must begin with https:// or http://"#,
+            ),
+            (
+                "ftp://127.0.0.1/",
+                "",
+                "must begin with https:// or http://",
+            ),
+            (
+                "https://127.0.0.1",
+                "certificate-authority: /no/such/ca.crt",
+                "cannot read /no/such/ca.crt, its certificate-authority: No such file",
+            ),
+            (
+                "https://127.0.0.1",
+                "certificate-authority-data: hunter2!",
+                "its certificate-authority-data is not base64",
+            ),
+        ] {
+            let options = ConnectOptions::default();
+            let config = from_kubeconfig(kubeconfig(server, cluster), &options).await;
+            let error = config.unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("https://u:hunter2@10.0.0.1:6443/", "https://10.0.0.1:6443"),
+            ("http://[::1]:80/a/b", "http://[::1]:80/a/b"),
+            ("https://api.example", "https://api.example"),
+        ] {
+            assert_eq!(server(&Config::new(url.parse().unwrap())), shown);
+        }
+    }
+
+    #[test]
+    fn of_several_kubeconfigs_those_that_exist_are_merged() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let missing = folder.path().join("missing");
+        let one = write("one", "current-context: a\ncontexts: [{name: a}]");
+        let two = write("two", "current-context: b\ncontexts: [{name: b}]");
+        let list = env::join_paths([&missing, &one, &two]).unwrap();
+        let merged = read(&list).unwrap();
+        assert_eq!(merged.current_context.as_deref(), Some("a"));
+        assert_eq!(merged.contexts.len(), 2);
+
+        assert!(is_missing(&read(missing.as_os_str()).unwrap_err()));
+        let broken = write("broken", "contexts: [");
+        let list = env::join_paths([one, broken]).unwrap();
+        assert!(matches!(read(&list), Err(KubeconfigError::Parse(_))));
     }
 
     #[test]

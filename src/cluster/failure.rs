@@ -163,6 +163,7 @@ impl Failure {
         };
         let hint = match reason {
             FailureReason::Forbidden => "; allow get, list and watch in its ClusterRole",
+            FailureReason::Unauthorized => "; its credentials are missing, wrong or expired",
             FailureReason::NotServed => "; this API server does not serve it",
             _ => "",
         };
@@ -186,7 +187,9 @@ fn clip(text: &str) -> String {
 }
 
 /// The first error of a type among an error and its causes.
-fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+pub(super) fn find<'a, E: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a E> {
     chain(error).find_map(<dyn StdError>::downcast_ref)
 }
 
@@ -220,7 +223,7 @@ pub(super) fn causes(error: &(dyn StdError + 'static)) -> String {
 }
 
 /// What kept the credentials away. The texts of some of kube's errors hold the output of credential plugins and their environment: secrets.
-fn credentials(error: &AuthError) -> String {
+pub(super) fn credentials(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecStart(error) => {
             format!("the credential plugin of the kubeconfig does not start: {error}")

@@ -13,7 +13,7 @@ mod subject;
 mod tap;
 mod watch;
 
-pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider};
+pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider, server};
 pub use clock::Clock;
 pub use failure::{Failure, FailureReason};
 pub use list::list;

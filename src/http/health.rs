@@ -92,9 +92,10 @@ impl Health {
         self.state().kinds.entry(kind).or_default().failure = None;
     }
 
-    /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`].
-    pub fn failing(&self, kind: KindId, reason: &str) {
-        self.fail(kind, reason, false);
+    /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`]. The answer is whether it is degraded
+    /// by now.
+    pub fn failing(&self, kind: KindId, reason: &str) -> bool {
+        self.fail(kind, reason, false) >= DEGRADED_AFTER
     }
 
     /// Says that a kind is not served, or not allowed: it holds readiness back no longer.
@@ -102,7 +103,8 @@ impl Health {
         self.fail(kind, reason, true);
     }
 
-    fn fail(&self, kind: KindId, reason: &str, unavailable: bool) {
+    /// For how long it has been failing.
+    fn fail(&self, kind: KindId, reason: &str, unavailable: bool) -> Duration {
         let mut state = self.state();
         let kind = state.kinds.entry(kind).or_default();
         let since = kind
@@ -114,6 +116,7 @@ impl Health {
             reason: one_line(reason),
             unavailable,
         });
+        since.elapsed()
     }
 
     /// Whether the controller's loop goes round; if not, for how long it has not.
@@ -241,10 +244,10 @@ mod tests {
         health.synced(POD);
         assert_eq!(health.readiness().to_string(), "[+]Pod synced\nready\n");
 
-        health.failing(POD, "500");
+        assert!(!health.failing(POD, "500"));
         advance(Duration::from_secs(59)).await;
         // A second failure does not begin a new count.
-        health.failing(POD, "503");
+        assert!(!health.failing(POD, "503"));
         assert_eq!(
             health.readiness().to_string(),
             "[+]Pod synced, failing for 59s: 503\nready\n"
@@ -256,6 +259,7 @@ mod tests {
             "[!]Pod degraded for 60s: 503\nready\n"
         );
         assert_eq!(health.watches(), [(POD, true, true)]);
+        assert!(health.failing(POD, "503"));
     }
 
     #[tokio::test(start_paused = true)]

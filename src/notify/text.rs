@@ -31,6 +31,27 @@ pub fn shorten(text: &str, limit: usize) -> String {
     kept
 }
 
+/// The text in lines of at most `width` characters, broken at its spaces. A word that is longer stays whole, so that it can be copied.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        let chars = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if length + 1 + chars <= width => {
+                line.push(' ');
+                line.push_str(word);
+                length += 1 + chars;
+            }
+            _ => {
+                lines.push(word.to_owned());
+                length = chars;
+            }
+        }
+    }
+    lines
+}
+
 /// A duration as people say it: two units at most (`45s`, `5m`, `1h 20m`, `3d 4h`).
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -115,6 +136,16 @@ mod tests {
             label_set(&labels),
             r#"{alertname="A \"b\" \\ \n\u001b", namespace="shop"}"#
         );
+    }
+
+    #[test]
+    fn text_is_broken_at_its_spaces_and_long_words_stay_whole() {
+        let text = "éé bb cc registry.example.com/shop/web d";
+        let lines = ["éé bb", "cc", "registry.example.com/shop/web", "d"];
+        assert_eq!(wrap(text, 5), lines);
+        assert_eq!(wrap(text, 1000), [text]);
+        assert_eq!(wrap("a  b", 2), ["a ", "b"]);
+        assert_eq!(wrap("", 5), [""]);
     }
 
     #[test]

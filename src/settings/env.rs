@@ -51,7 +51,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "ALERTKUBE_NAME",
         default: "alertkube",
-        help: "the name of this installation, from which its Leases and ConfigMaps are named; a DNS label",
+        help: "the name of this installation, a DNS label; what it is to keep in the cluster will be named after it (nothing yet)",
     },
     Variable {
         name: "ALERTKUBE_CLUSTER",

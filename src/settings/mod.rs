@@ -8,7 +8,7 @@ mod terminal;
 pub use choice::NotOneOf;
 pub use env::{VARIABLES, Variable};
 pub use logging::{LogFormat, LogLevel, init as init_logging};
-pub use terminal::{colour, no_proxy};
+pub use terminal::{colour, kubeconfig, no_proxy};
 
 use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr};
 

@@ -1,4 +1,6 @@
-//! What the environment says for all programs: whether output may be coloured, and what is not reached through a proxy.
+//! What the environment says for all programs: whether output may be coloured, where the kubeconfig is, and what is not reached through a proxy.
+
+use std::ffi::OsString;
 
 /// Whether to colour what is written to a terminal (or not to one): never if `NO_COLOR` is set (<https://no-color.org>) or the terminal is a dumb one.
 pub fn colour(is_terminal: bool) -> bool {
@@ -11,4 +13,9 @@ pub fn no_proxy() -> Option<String> {
     ["NO_PROXY", "no_proxy"]
         .iter()
         .find_map(|name| std::env::var_os(name)?.into_string().ok())
+}
+
+/// The files of the kubeconfig: `KUBECONFIG`, as it is.
+pub fn kubeconfig() -> Option<OsString> {
+    std::env::var_os("KUBECONFIG")
 }

@@ -110,12 +110,13 @@ fn introduce(args: &Args, screen: &Screen, shop: &Shop) -> anyhow::Result<()> {
     };
     screen.title("A shop on a cluster in memory, watched by alertkube")?;
     screen.line(&format!(
-        "{} workloads, {} pods, {} nodes; {replicas}; {} times as fast as real time.",
+        "{} workloads, {} pods, {} nodes; {} times as fast as real time;",
         Shop::workloads(),
         shop.pods(),
         Shop::nodes(),
         args.speed,
     ))?;
+    screen.line(&format!("{replicas}."))?;
     screen.line("")?;
     screen.remark("  ·  what happens in the cluster")?;
     screen.remark("  ●  a page: alert, workload, what is wrong, which pods, since when")?;
@@ -143,10 +144,12 @@ fn sum_up(args: &Args, screen: &Screen, tally: &Tally) -> anyhow::Result<()> {
         } else {
             String::new()
         };
-        screen.line(&format!("  {subject:<32} {alert:<26} {owner}{end}"))?;
+        screen.line(&format!("  {subject:<30} {alert:<24} {owner}{end}"))?;
     }
     screen.line("")?;
-    screen.remark("A rolling restart and a short unreadiness paged nobody. An out-of-memory kill ends by itself an hour later.")?;
-    screen.remark("Next: `alertkube scan` says what is wrong in your cluster now, and `alertkube` watches it.")?;
+    screen.remark("A rolling restart and a short unreadiness paged nobody.")?;
+    screen.remark("An out-of-memory kill ends by itself an hour later.")?;
+    screen
+        .remark("Next: `alertkube scan` shows what is wrong in your cluster, `alertkube` pages.")?;
     Ok(())
 }

@@ -7,8 +7,8 @@ use crate::sim::{
     pods::{Owner, PodBuilder, mk_pod},
 };
 
-/// The namespace of the shop.
-const SHOP: &str = "shop";
+/// The namespace of the shop. With this name, what breaks is spread over the replicas for any usual number of them.
+const SHOP: &str = "market";
 
 /// The hash of every Deployment's first release.
 const RELEASE: &str = "6f9d7c5b84";
@@ -158,7 +158,7 @@ pub fn story() -> Vec<Scene> {
         }),
         scene(
             450,
-            "ledger-0 is not ready for two minutes (not long enough to wake anyone)",
+            "ledger-0 is not ready for two minutes (too short to wake anyone)",
             |shop, now| {
                 shop.apply(&shop.ledger(0).not_ready(now));
             },
@@ -208,9 +208,8 @@ fn crash_loop() -> Vec<Scene> {
         };
         scenes.push(Scene {
             at,
-            tell: (restarts == 1).then_some(
-                "cart: both pods crash at their start, and are restarted, again and again",
-            ),
+            tell: (restarts == 1)
+                .then_some("cart: both pods crash at their start, again and again"),
             change: Box::new(crash),
         });
         at += back_off;

@@ -85,6 +85,8 @@ fn a_document_that_is_broken_does_not_hide_the_others() {
         panic!("{:?}", input.errors);
     };
     assert!(error.starts_with("pods.yaml:5:"), "{error}");
+    // The parser tells a place within the document, which would contradict that.
+    assert!(!error.contains(" at line "), "{error}");
 
     let json = format!("{POD}\n{{\"kind\": \"Pod\",\n  oops}}\n{POD}\n{POD}");
     let input = from_text("pods.json", &json);
@@ -110,11 +112,11 @@ fn an_error_says_where_and_why() {
         ),
         (
             "{\"items\": [\n  7]}",
-            "x:2:3: invalid type: integer `7`, expected a Kubernetes object",
+            "x:2:3: is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`",
         ),
         (
-            "just words",
-            "x:1: invalid type: string \"just words\", expected a Kubernetes object",
+            "NAME  READY\nweb-1  1/1\n",
+            "x:1: is no Kubernetes object: write it with `kubectl get -o json` or `-o yaml`",
         ),
         (
             "{\"kind\": \"List\",\n \"items\": \"none\"}",
@@ -179,6 +181,27 @@ fn a_folder_is_read_through_and_through() {
         errors[1].contains("missing.json: No such file"),
         "{errors:?}"
     );
+}
+
+#[test]
+fn a_folder_without_a_file_of_objects_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("README.txt"), "no objects").unwrap();
+    let errors = errors(&read(&[folder.path().to_owned()]));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains(": holds no file that ends in .json"));
+}
+
+#[test]
+fn of_a_field_that_occurs_twice_the_last_counts() {
+    for text in [
+        r#"{"kind": "Pod", "metadata": {"name": "a", "name": "b"}}"#,
+        "kind: Pod\nmetadata: {name: a, name: b}\n",
+    ] {
+        let input = from_text("x", text);
+        assert_eq!(errors(&input), [""; 0], "{text}");
+        assert_eq!(names(&input), ["/b"], "{text}");
+    }
 }
 
 #[test]

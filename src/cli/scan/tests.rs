@@ -158,3 +158,40 @@ fn an_incomplete_scan_is_a_failure() {
     assert_eq!(exit_of(&mk_mixed(), None), Exit::Failure);
     assert_eq!(exit_of(&mk_mixed(), Some(Severity::Info)), Exit::Failure);
 }
+
+#[test]
+fn objects_that_tell_no_time_hide_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let args = Args {
+        cluster: ClusterArgs::default(),
+        files: vec![
+            file(
+                "timeless.yaml",
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+            ),
+            file("broken.json", "{"),
+        ],
+        output: Output::Json,
+        fail_on: None,
+        at: None,
+    };
+    let settings = Settings::from_vars([]).unwrap();
+
+    let found = saved(&args, &settings);
+    let errors: Vec<_> = found.errors.iter().map(|e| e.reason.to_string()).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].contains("EOF while parsing"), "{errors:?}");
+    assert!(errors[1].contains("--at"), "{errors:?}");
+    // They were not judged, so they do not count as well.
+    assert_eq!(found.objects, 0);
+    assert_eq!(exit_of(&found, None), Exit::Failure);
+
+    let at = Some(*AT);
+    let found = saved(&Args { at, ..args }, &settings);
+    assert_eq!((found.objects, found.errors.len()), (1, 1));
+}

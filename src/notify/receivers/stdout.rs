@@ -20,6 +20,9 @@ const NAMED: usize = 3;
 /// How long the summary may be in the readable form, in characters: a few lines of a terminal.
 const SUMMARY_LEN: usize = 400;
 
+/// How wide a line of the summary may be in the readable form, in characters: with the indent, the 80 columns of the usual terminal.
+const SUMMARY_WIDTH: usize = 69;
+
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const RED: &str = "\x1b[31m";
@@ -121,7 +124,7 @@ struct Paint {
 
 impl Paint {
     fn with(&self, codes: &[&str], text: &str) -> String {
-        if self.colour {
+        if self.colour && !codes.is_empty() {
             format!("{}{text}{RESET}", codes.concat())
         } else {
             text.to_owned()
@@ -164,11 +167,13 @@ fn readable(message: &Message, paint: &Paint) -> String {
     }
     let summary = text::one_line(alert.headline());
     if !summary.is_empty() {
-        let summary = text::shorten(&summary, SUMMARY_LEN);
-        if event.is_firing() {
-            line(&mut out, &summary);
-        } else {
-            line(&mut out, &paint.with(&[DIM], &format!("was: {summary}")));
+        let mut summary = text::shorten(&summary, SUMMARY_LEN);
+        if !event.is_firing() {
+            summary.insert_str(0, "was: ");
+        }
+        for part in text::wrap(&summary, SUMMARY_WIDTH) {
+            let codes: &[&str] = if event.is_firing() { &[] } else { &[DIM] };
+            line(&mut out, &paint.with(codes, &part));
         }
     }
     if event.is_firing() && !alert.members.is_empty() {

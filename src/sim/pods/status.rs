@@ -29,7 +29,7 @@ impl PodBuilder {
         let Some(app) = self.app() else {
             let mut condition = condition("PodScheduled", "False", self.created);
             condition["reason"] = "Unschedulable".into();
-            condition["message"] = "0/12 nodes are available: 12 Insufficient cpu. preemption: 0/12 nodes are available: 12 No preemption victims found for incoming pod.".into();
+            condition["message"] = "0/5 nodes are available: 5 Insufficient cpu. preemption: 0/5 nodes are available: 5 No preemption victims found for incoming pod.".into();
             return json!({"phase": "Pending", "qosClass": "Burstable", "conditions": [condition]});
         };
         let nothing = json!({});
