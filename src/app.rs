@@ -124,6 +124,8 @@ impl App {
             health,
             mut workers,
         } = self;
+        let time = clock.clone();
+        metrics.at_scrape(move |gauges| gauges.clock_offset(time.offset()));
         let mut watches = Vec::new();
         for &kind in KindId::ALL {
             let tap = Tap::new(kind.as_str(), clock.clone());

@@ -29,9 +29,6 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
-/// A clock that differs from the API server's by more is said to: it puzzles whoever compares logs.
-const LARGE_OFFSET: Duration = Duration::from_secs(5);
-
 /// The controller.
 pub struct Controller {
     engine: Engine,
@@ -45,7 +42,6 @@ pub struct Controller {
     listed: BTreeSet<KindId>,
     /// The malformed objects that were reported, by UID.
     malformed: HashSet<Box<str>>,
-    offset_said: bool,
 }
 
 /// What the gauges show of the engine, as of the last housekeeping.
@@ -85,7 +81,6 @@ impl Controller {
             counts,
             listed: BTreeSet::new(),
             malformed: HashSet::new(),
-            offset_said: false,
         }
     }
 
@@ -232,15 +227,6 @@ impl Controller {
             owned,
             foreign: subjects.len() - owned,
         };
-        let offset = self.clock.offset();
-        let large = offset.unsigned_abs() > LARGE_OFFSET;
-        if large && !self.offset_said {
-            warn!(
-                offset_seconds = offset.as_secs_f64(),
-                "this machine's clock differs from the API server's, which counts: correct it, or logs mislead"
-            );
-        }
-        self.offset_said = large;
     }
 }
 

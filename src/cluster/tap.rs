@@ -77,7 +77,7 @@ struct Seen {
 }
 
 impl Tap {
-    /// A tap for a client that reads objects of one kind. The `Date` headers that it sees correct the clock.
+    /// A tap for a client that reads objects of one kind. The `Date` headers of good answers correct the clock.
     pub fn new(kind: &'static str, clock: Clock) -> Self {
         Self::with_limits(
             kind,
@@ -146,9 +146,13 @@ impl Tap {
         let retry_after = text(header::RETRY_AFTER)
             .and_then(|value| value.parse().ok())
             .map(Duration::from_secs);
-        if let Some(date) =
-            text(header::DATE).and_then(|value| DateTimeParser::new().parse_timestamp(value).ok())
-        {
+        let date = || {
+            DateTimeParser::new()
+                .parse_timestamp(text(header::DATE)?)
+                .ok()
+        };
+        // A refusal may be of something between here and the API server, with a clock of its own.
+        if let Some(date) = ok.then(date).flatten() {
             self.0.clock.observe(date, sent, now);
         }
         let mut seen = self.seen();
@@ -414,6 +418,20 @@ mod tests {
                 "cannot watch Pod: an event of Pod is larger than 1024 bytes ({size} so far); it is not read"
             )
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_date_of_a_refusal_is_not_believed() {
+        let tap = tap();
+        let service = service_fn(|_: Request<kube::client::Body>| async {
+            Response::builder()
+                .status(502)
+                .header(header::DATE, "Mon, 30 Nov 2026 12:00:00 GMT")
+                .body(Full::new(Bytes::from_static(b"bad gateway")))
+        });
+        let api: Api<Wire<Pod>> = Api::all(Client::new(tap.layer(service), "default"));
+        api.list(&ListParams::default()).await.unwrap_err();
+        assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:10:00Z");
     }
 
     #[test]

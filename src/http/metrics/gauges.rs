@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use jiff::SignedDuration;
 use prometheus::{Gauge, GaugeVec};
 
 use super::define::Define;
@@ -159,8 +160,8 @@ impl Gauges {
             .set(age.as_secs_f64());
     }
 
-    /// The API server's clock minus this machine's, in seconds.
-    pub fn clock_offset(&self, seconds: f64) {
-        self.clock_offset.set(seconds);
+    /// The API server's clock minus this machine's.
+    pub fn clock_offset(&self, offset: SignedDuration) {
+        self.clock_offset.set(offset.as_secs_f64());
     }
 }

@@ -4,6 +4,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use jiff::SignedDuration;
+
 use super::*;
 use crate::{
     alert::{Resolution, State},
@@ -144,7 +146,7 @@ fn each_event_counts_where_it_belongs() {
         gauges.alerts(State::Pending, Severity::Warning, 6);
         gauges.subjects(7, 8);
         gauges.queue("stdout", 9, Duration::from_secs(10));
-        gauges.clock_offset(-1.25);
+        gauges.clock_offset(SignedDuration::from_millis(-1_250));
     });
     let text = metrics.render().unwrap();
     for (series, expected) in [
