@@ -187,3 +187,89 @@ impl App {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        notify::{Late, Message, SendError},
+        sim::{self, PODS, Server, pods::mk_pod},
+    };
+
+    /// A receiver that says when it got something.
+    struct Told(mpsc::UnboundedSender<()>);
+
+    impl Receiver for Told {
+        fn name(&self) -> &'static str {
+            "told"
+        }
+
+        fn late(&self) -> Late {
+            Late::FireThenResolve
+        }
+
+        fn max_in_flight(&self) -> usize {
+            1
+        }
+
+        async fn send(&self, _: &Message) -> Result<(), SendError> {
+            _ = self.0.send(());
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_leaves_and_the_metrics_show_the_way_that_it_took() {
+        cluster::install_crypto_provider();
+        // The API server is 10 minutes ahead of this machine.
+        let ahead = SignedDuration::from_mins(10);
+        let time = Clock::starting_at(Clock::system().now() + ahead, 1.0);
+        let server = Server::start(sim::Options::new(time.clone()))
+            .await
+            .unwrap();
+        let broken = mk_pod("shop", "web-7d9c5b8f6-x2x4q").oom_killed(time.now(), 1);
+        server.store().create(&PODS, broken.build()).unwrap();
+
+        let mut app = App::new(Options {
+            config: server.kube_config(),
+            clock: Clock::system(),
+            sharder: Sharder::default(),
+            cluster: String::new(),
+            listener: None,
+            receivers: vec!["told"],
+        })
+        .unwrap();
+        let (told, mut got) = mpsc::unbounded_channel();
+        app.deliver_to(Told(told));
+        let metrics = Arc::clone(&app.metrics);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(app.run(stop.clone()));
+        got.recv().await.unwrap();
+        stop.cancel();
+        running.await.unwrap().unwrap();
+
+        let text = metrics.render().unwrap();
+        let value = |series: &str| -> f64 {
+            let series = format!("alertkube_{series} ");
+            let line = text.lines().find_map(|line| line.strip_prefix(&series));
+            line.unwrap().parse().unwrap()
+        };
+        for series in [
+            r#"watch_events_total{kind="Pod",type="listed"}"#,
+            r#"alert_transitions_total{severity="warning",transition="fired"}"#,
+            r#"notifications_total{receiver="told"}"#,
+            r#"notification_duration_seconds_count{receiver="told"}"#,
+            r#"detection_to_send_seconds_count{receiver="told"}"#,
+        ] {
+            assert!((value(series) - 1.0).abs() < 1e-9, "{series} in {text}");
+        }
+        assert!(value(r#"watch_lag_seconds{kind="Pod"}"#) > 0.0);
+        assert!(
+            (value("clock_offset_seconds") - 600.0).abs() < 2.0,
+            "{text}"
+        );
+    }
+}
