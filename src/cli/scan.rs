@@ -19,8 +19,8 @@ use super::{
 use crate::{
     alert::{Alert, Engine, Fingerprint, Labels, Member, Severity, State},
     cluster::Subject,
-    notify::text,
     settings::{self, Settings},
+    text,
 };
 
 /// Says once what is wrong now: in the cluster, or in objects that were saved from one

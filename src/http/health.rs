@@ -10,7 +10,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::Metrics;
-use crate::{cluster::KindId, notify::one_line};
+use crate::{cluster::KindId, text::one_line};
 
 /// A kind that fails for longer is degraded: it no longer holds readiness back, because waiting for it would keep all others from paging.
 pub const DEGRADED_AFTER: Duration = Duration::from_secs(60);

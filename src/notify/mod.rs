@@ -11,7 +11,6 @@ mod outbox;
 pub mod receivers;
 mod schedule;
 mod secret;
-pub(crate) mod text;
 mod worker;
 
 use std::{future::Future, time::Duration};
@@ -21,7 +20,6 @@ pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
 pub use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
 pub use secret::Secret;
-pub use text::one_line;
 pub use worker::{Handle, Worker};
 
 /// A place where alerts are delivered.

@@ -15,8 +15,8 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, info, warn};
 
-use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict, text};
-use crate::{alert::Notice, http::Metrics, shard::Gate};
+use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict};
+use crate::{alert::Notice, http::Metrics, shard::Gate, text};
 
 /// How many alerts are named in one line of the log.
 const NAMED: usize = 10;
