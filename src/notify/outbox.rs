@@ -124,7 +124,7 @@ struct InFlight {
 
 impl Outbox {
     /// An empty queue. `send_resolved`: whether the receiver is told that an alert is over. `seed`: for the jitter.
-    pub const fn new(send_resolved: bool, late: Late, seed: u64) -> Self {
+    pub fn new(send_resolved: bool, late: Late, seed: u64) -> Self {
         Self {
             send_resolved,
             late,

@@ -358,6 +358,24 @@ async fn the_same_refusal_twice_leads_to_a_fresh_list() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn gone_in_the_middle_of_a_paged_list_leads_to_a_fresh_list() {
+    let mut scene = scene();
+    scene.request().await.refuse(422);
+    scene.request().await.page(&["a"], "more");
+    let asked = scene.request().await;
+    assert!(asked.uri.contains("continue=more"), "{}", asked.uri);
+    asked.refuse(410);
+    scene.expect(&["list", "listed a", "failed expired"]).await;
+    let asked = scene.request().await;
+    assert!(!asked.uri.contains("continue"), "{}", asked.uri);
+    asked.page(&["a"], "more");
+    scene.request().await.page(&["b"], "");
+    scene
+        .expect(&["list", "listed a", "listed b", "done"])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn trap_11_what_was_deleted_while_nobody_looked_is_not_in_the_next_complete_list() {
     let mut scene = scene();
     let serving = scene.streamed().await;
