@@ -152,12 +152,7 @@ impl App {
 
         let serving = listener.map(|listener| {
             // Served until the very end: who waits for a drain wants to see it.
-            AbortOnDropHandle::new(tokio::spawn(http::serve(
-                listener,
-                metrics,
-                health,
-                CancellationToken::new(),
-            )))
+            AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health)))
         });
         let served = async {
             match serving {
