@@ -10,16 +10,7 @@ use super::*;
 use crate::{
     alert::{Resolution, State},
     notify::Reason,
-};
-
-static RULE: Rule = Rule {
-    name: "KubePodCrashLooping",
-    kind: KindId::Pod,
-    severity: Severity::Warning,
-    r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
-    description: "",
+    testing::RULE,
 };
 
 fn metrics() -> Metrics {
