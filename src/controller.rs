@@ -156,14 +156,14 @@ impl Controller {
                 self.metrics.watch_failed(kind, reason);
                 self.engine.blind(kind);
                 if reason.is_permanent() {
-                    self.health.unavailable(kind, &message);
-                    error!(
-                        kind = kind.as_str(),
-                        reason = reason.as_str(),
-                        "nobody is paged for this kind: {message}"
-                    );
-                } else {
-                    self.health.failing(kind, &message);
+                    if self.health.unavailable(kind, &message) {
+                        error!(
+                            kind = kind.as_str(),
+                            reason = reason.as_str(),
+                            "nobody is paged for this kind: {message}"
+                        );
+                    }
+                } else if self.health.failing(kind, &message) {
                     warn!(kind = kind.as_str(), reason = reason.as_str(), "{message}");
                 }
             }
@@ -214,8 +214,14 @@ impl Controller {
         }
     }
 
-    fn keep_house(&mut self) {
+    fn keep_house(&self) {
         self.health.beat();
+        for (kind, reason) in self.health.newly_degraded() {
+            error!(
+                kind = kind.as_str(),
+                "nobody is paged for what happens to this kind until it is seen again: {reason}"
+            );
+        }
         let subjects = self.engine.subjects();
         let owned = subjects
             .iter()
@@ -249,5 +255,53 @@ impl Counts {
             );
         }
         gauges.subjects(self.owned, self.foreign);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        cluster::FailureReason,
+        shard::Sharder,
+        testing::{START, capture},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute() {
+        let (logs, _logging) = capture();
+        let metrics = Arc::new(Metrics::new(0, 1, &[], &[]).unwrap());
+        let clock = Clock::starting_at(START, 1.0);
+        let controller = Controller::new(
+            Engine::new(String::new()),
+            Arc::new(Sharder::default()),
+            clock,
+            Vec::new(),
+            Arc::clone(&metrics),
+            Health::new(KindId::ALL),
+        );
+        // One failure every 10 s, for two minutes.
+        let failures = stream::iter(0..12).then(|_| async {
+            sleep(Duration::from_secs(10)).await;
+            let failure = Failure {
+                reason: FailureReason::Connection,
+                message: "connection refused".into(),
+            };
+            (KindId::Pod, Event::Failed(failure))
+        });
+        controller.run(failures, CancellationToken::new()).await;
+
+        let logs = logs.text();
+        let count = |level: &str| {
+            let is_it = |line: &&str| line.contains(level) && line.contains("connection refused");
+            logs.lines().filter(is_it).count()
+        };
+        assert_eq!((count("WARN"), count("ERROR")), (1, 1), "{logs}");
+        let shown = metrics.render().unwrap();
+        let failed = r#"alertkube_watch_failures_total{kind="Pod",reason="connection"} 12"#;
+        assert!(shown.contains(failed), "{shown}");
     }
 }
