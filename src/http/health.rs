@@ -13,10 +13,10 @@ use super::Metrics;
 use crate::{cluster::KindId, text::one_line};
 
 /// A kind that fails for longer is degraded: it no longer holds readiness back, because waiting for it would keep all others from paging.
-pub const DEGRADED_AFTER: Duration = Duration::from_secs(60);
+const DEGRADED_AFTER: Duration = Duration::from_secs(60);
 
 /// A controller whose loop has not gone round for this long is stuck. It goes round every few seconds, so this is many missed rounds, not a slow one.
-pub const STUCK_AFTER: Duration = Duration::from_secs(60);
+const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// The health of the program, as its parts report it. Cheap to clone; all clones agree.
 #[derive(Debug, Clone)]

@@ -18,9 +18,10 @@ use std::{future::Future, time::Duration};
 pub use client::http_client;
 pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
-pub use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
 pub use secret::Secret;
 pub use worker::{Handle, Worker};
+
+use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
 
 /// A place where alerts are delivered.
 pub trait Receiver: Send + Sync + 'static {

@@ -266,6 +266,7 @@ impl Outbox {
     }
 
     /// Whether nothing is owed.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.debts().next().is_none()
     }
