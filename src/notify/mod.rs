@@ -1,6 +1,6 @@
 //! Delivery: from a decision to the people who must know.
 //!
-//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's [`Outbox`], asks the emit gate right before each attempt, and retries. [`Handle::push`] is all that
+//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's outbox, asks the emit gate right before each attempt, and retries. [`Handle::push`] is all that
 //! the rest of the program needs. A new receiver is a file in [`receivers`] that implements [`Receiver`].
 
 mod backoff;

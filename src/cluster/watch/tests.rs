@@ -1,5 +1,7 @@
 //! The watch against an API server that follows a script, on a paused clock. The numbers in names are those of known traps of kube and Kubernetes.
 
+mod server;
+
 use bytes::Bytes;
 use futures::channel::mpsc as body_channel;
 use http::{Request, Response};
