@@ -238,16 +238,7 @@ impl Controller {
 
 impl Counts {
     fn show(&self, gauges: &Gauges) {
-        for state in [State::Pending, State::Firing, State::Inhibited] {
-            for severity in Severity::ALL {
-                let alerts = self
-                    .alerts
-                    .get(&(state, severity))
-                    .copied()
-                    .unwrap_or_default();
-                gauges.alerts(state, severity, alerts);
-            }
-        }
+        gauges.alerts(&self.alerts);
         for rule in crate::rules::all() {
             gauges.findings(
                 rule,

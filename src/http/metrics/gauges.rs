@@ -1,6 +1,6 @@
 //! What is known as a state rather than as events: asked for whenever the metrics are read.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use jiff::SignedDuration;
 use prometheus::{Gauge, GaugeVec};
@@ -31,23 +31,8 @@ impl fmt::Debug for Gauges {
     }
 }
 
-/// Every state of an alert.
-const STATES: [State; 4] = [
-    State::Pending,
-    State::Firing,
-    State::Inhibited,
-    State::Resolved,
-];
-
-/// The value of the label `state`.
-const fn state_name(state: State) -> &'static str {
-    match state {
-        State::Pending => "pending",
-        State::Firing => "firing",
-        State::Inhibited => "inhibited",
-        State::Resolved => "resolved",
-    }
-}
+/// The states in which there are alerts. One that has resolved is forgotten.
+const STATES: [State; 3] = [State::Pending, State::Firing, State::Inhibited];
 
 impl Gauges {
     /// Every gauge at zero.
@@ -83,7 +68,7 @@ impl Gauges {
                 "alerts",
                 "Alerts by state and severity, in the whole cluster.",
                 &[
-                    ("state", &STATES.map(state_name)),
+                    ("state", &STATES.map(State::as_str)),
                     ("severity", &severities),
                 ],
             )?,
@@ -135,11 +120,16 @@ impl Gauges {
             .set(objects as f64);
     }
 
-    /// The number of alerts in this state and of this severity.
-    pub fn alerts(&self, state: State, severity: Severity, alerts: usize) {
-        self.alerts
-            .with_label_values(&[state_name(state), severity.as_str()])
-            .set(alerts as f64);
+    /// The number of alerts by state and severity; what is not named has none.
+    pub fn alerts(&self, alerts: &BTreeMap<(State, Severity), usize>) {
+        for state in STATES {
+            for severity in Severity::ALL {
+                let count = alerts.get(&(state, severity)).copied().unwrap_or_default();
+                self.alerts
+                    .with_label_values(&[state.as_str(), severity.as_str()])
+                    .set(count as f64);
+            }
+        }
     }
 
     /// The number of subjects with an alert: of this replica, and of others.

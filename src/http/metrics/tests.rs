@@ -134,7 +134,7 @@ fn each_event_counts_where_it_belongs() {
         gauges.watch_lag(KindId::Pod, Duration::from_millis(1_500));
         gauges.watch(KindId::Pod, true, false);
         gauges.findings(&RULE, 5);
-        gauges.alerts(State::Pending, Severity::Warning, 6);
+        gauges.alerts(&BTreeMap::from([((State::Pending, Severity::Warning), 6)]));
         gauges.subjects(7, 8);
         gauges.queue("stdout", 9, Duration::from_secs(10));
         gauges.clock_offset(SignedDuration::from_millis(-1_250));
