@@ -125,7 +125,7 @@ impl Clock {
     /// An answer that contradicts the others moves nothing. It may come from another API server whose clock is wrong, or from something between here
     /// and there: *now* must not jump back and forth between them. Only if all answers of 90 s contradict what is known, and agree with each other,
     /// a clock was set, and they count.
-    pub fn observe(&self, date: Timestamp, sent: Instant, received: Instant) {
+    pub(super) fn observe(&self, date: Timestamp, sent: Instant, received: Instant) {
         let mut reading = self.lock();
         let (first, last) = (reading.local_at(sent), reading.local_at(received));
         let Some(server) = &mut reading.server else {

@@ -98,7 +98,7 @@ impl Tap {
     }
 
     /// The kind that the client reads.
-    pub fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         self.0.kind
     }
 
