@@ -46,7 +46,7 @@ impl Gauges {
         Ok(Self {
             watch_lag: define.gauges(
                 "watch_lag_seconds",
-                "Time since the API server was last heard on the watch of a kind.",
+                "Time since the API server was last heard on the watch of a kind, or since the start.",
                 &[("kind", kinds)],
             )?,
             watch_synced: define.gauges(
