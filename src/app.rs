@@ -7,7 +7,7 @@ use futures::{
     future::{join_all, select_all},
     stream,
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::Instant};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
@@ -124,6 +124,9 @@ impl App {
             health,
             mut workers,
         } = self;
+        let time = clock.clone();
+        metrics.at_scrape(move |gauges| gauges.clock_offset(time.offset()));
+        let started = Instant::now();
         let mut watches = Vec::new();
         for &kind in KindId::ALL {
             let tap = Tap::new(kind.as_str(), clock.clone());
@@ -131,9 +134,8 @@ impl App {
             let client = cluster::client(&config, &tap)?;
             let heard = tap.clone();
             metrics.at_scrape(move |gauges| {
-                // Before the first answer there is no lag to tell.
-                let lag = heard.last_byte().map(|last| last.elapsed());
-                gauges.watch_lag(kind, lag.unwrap_or_default());
+                let last = heard.last_byte().unwrap_or(started);
+                gauges.watch_lag(kind, last.elapsed());
             });
             let events = kind.watch(client, tap, WatchOptions::default());
             watches.push(events.map(move |event| (kind, event)));
@@ -150,12 +152,7 @@ impl App {
 
         let serving = listener.map(|listener| {
             // Served until the very end: who waits for a drain wants to see it.
-            AbortOnDropHandle::new(tokio::spawn(http::serve(
-                listener,
-                metrics,
-                health,
-                CancellationToken::new(),
-            )))
+            AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health)))
         });
         let served = async {
             match serving {
@@ -183,5 +180,113 @@ impl App {
             warn!(alerts = owed, "stopped with messages undelivered");
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        notify::{Late, Message, SendError},
+        sim::{self, PODS, Server, pods::mk_pod},
+    };
+
+    /// A receiver that says when it got something.
+    struct Told(mpsc::UnboundedSender<()>);
+
+    impl Receiver for Told {
+        fn name(&self) -> &'static str {
+            "told"
+        }
+
+        fn late(&self) -> Late {
+            Late::FireThenResolve
+        }
+
+        fn max_in_flight(&self) -> usize {
+            1
+        }
+
+        async fn send(&self, _: &Message) -> Result<(), SendError> {
+            _ = self.0.send(());
+            Ok(())
+        }
+    }
+
+    /// The value of a series.
+    fn value(metrics: &Metrics, series: &str) -> f64 {
+        let text = metrics.render().unwrap();
+        let series = format!("alertkube_{series} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&series));
+        line.unwrap().parse().unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_was_never_heard_is_silent_since_the_start() {
+        cluster::install_crypto_provider();
+        let mut app = App::new(Options {
+            // Nobody listens there.
+            config: kube::Config::new("http://127.0.0.1:1".parse().unwrap()),
+            clock: Clock::system(),
+            sharder: Sharder::default(),
+            cluster: String::new(),
+            listener: None,
+            receivers: vec!["told"],
+        })
+        .unwrap();
+        app.deliver_to(Told(mpsc::unbounded_channel().0));
+        let metrics = Arc::clone(&app.metrics);
+        tokio::time::timeout(Duration::from_secs(200), app.run(CancellationToken::new()))
+            .await
+            .unwrap_err();
+        assert!(value(&metrics, r#"watch_lag_seconds{kind="Pod"}"#) >= 200.0);
+    }
+
+    #[tokio::test]
+    async fn a_page_leaves_and_the_metrics_show_the_way_that_it_took() {
+        cluster::install_crypto_provider();
+        // The API server is 10 minutes ahead of this machine.
+        let ahead = SignedDuration::from_mins(10);
+        let time = Clock::starting_at(Clock::system().now() + ahead, 1.0);
+        let server = Server::start(sim::Options::new(time.clone()))
+            .await
+            .unwrap();
+        let broken = mk_pod("shop", "web-7d9c5b8f6-x2x4q").oom_killed(time.now(), 1);
+        server.store().create(&PODS, broken.build()).unwrap();
+
+        let mut app = App::new(Options {
+            config: server.kube_config(),
+            clock: Clock::system(),
+            sharder: Sharder::default(),
+            cluster: String::new(),
+            listener: None,
+            receivers: vec!["told"],
+        })
+        .unwrap();
+        let (told, mut got) = mpsc::unbounded_channel();
+        app.deliver_to(Told(told));
+        let metrics = Arc::clone(&app.metrics);
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(app.run(stop.clone()));
+        got.recv().await.unwrap();
+        stop.cancel();
+        running.await.unwrap().unwrap();
+
+        for series in [
+            r#"watch_events_total{kind="Pod",type="listed"}"#,
+            r#"alert_transitions_total{severity="warning",transition="fired"}"#,
+            r#"notifications_total{receiver="told"}"#,
+            r#"notification_duration_seconds_count{receiver="told"}"#,
+            r#"detection_to_send_seconds_count{receiver="told"}"#,
+        ] {
+            let value = value(&metrics, series);
+            assert!((value - 1.0).abs() < 1e-9, "{series} is {value}");
+        }
+        assert!(value(&metrics, r#"watch_lag_seconds{kind="Pod"}"#) > 0.0);
+        let offset = value(&metrics, "clock_offset_seconds");
+        assert!((offset - 600.0).abs() < 2.0, "{offset}");
     }
 }

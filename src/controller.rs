@@ -29,9 +29,6 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
-/// A clock that differs from the API server's by more is said to: it puzzles whoever compares logs.
-const LARGE_OFFSET: Duration = Duration::from_secs(5);
-
 /// The controller.
 pub struct Controller {
     engine: Engine,
@@ -45,7 +42,6 @@ pub struct Controller {
     listed: BTreeSet<KindId>,
     /// The malformed objects that were reported, by UID.
     malformed: HashSet<Box<str>>,
-    offset_said: bool,
 }
 
 /// What the gauges show of the engine, as of the last housekeeping.
@@ -85,7 +81,6 @@ impl Controller {
             counts,
             listed: BTreeSet::new(),
             malformed: HashSet::new(),
-            offset_said: false,
         }
     }
 
@@ -160,19 +155,15 @@ impl Controller {
             Event::Failed(Failure { reason, message }) => {
                 self.metrics.watch_failed(kind, reason);
                 self.engine.blind(kind);
-                let degraded = if reason.is_permanent() {
-                    self.health.unavailable(kind, &message);
-                    true
-                } else {
-                    self.health.failing(kind, &message)
-                };
-                if degraded {
-                    error!(
-                        kind = kind.as_str(),
-                        reason = reason.as_str(),
-                        "nobody is paged for this kind: {message}"
-                    );
-                } else {
+                if reason.is_permanent() {
+                    if self.health.unavailable(kind, &message) {
+                        error!(
+                            kind = kind.as_str(),
+                            reason = reason.as_str(),
+                            "nobody is paged for this kind: {message}"
+                        );
+                    }
+                } else if self.health.failing(kind, &message) {
                     warn!(kind = kind.as_str(), reason = reason.as_str(), "{message}");
                 }
             }
@@ -223,8 +214,14 @@ impl Controller {
         }
     }
 
-    fn keep_house(&mut self) {
+    fn keep_house(&self) {
         self.health.beat();
+        for (kind, reason) in self.health.newly_degraded() {
+            error!(
+                kind = kind.as_str(),
+                "nobody is paged for what happens to this kind until it is seen again: {reason}"
+            );
+        }
         let subjects = self.engine.subjects();
         let owned = subjects
             .iter()
@@ -236,30 +233,12 @@ impl Controller {
             owned,
             foreign: subjects.len() - owned,
         };
-        let offset = self.clock.offset();
-        let large = offset.unsigned_abs() > LARGE_OFFSET;
-        if large && !self.offset_said {
-            warn!(
-                offset_seconds = offset.as_secs_f64(),
-                "this machine's clock differs from the API server's, which counts: correct it, or logs mislead"
-            );
-        }
-        self.offset_said = large;
     }
 }
 
 impl Counts {
     fn show(&self, gauges: &Gauges) {
-        for state in [State::Pending, State::Firing, State::Inhibited] {
-            for severity in Severity::ALL {
-                let alerts = self
-                    .alerts
-                    .get(&(state, severity))
-                    .copied()
-                    .unwrap_or_default();
-                gauges.alerts(state, severity, alerts);
-            }
-        }
+        gauges.alerts(&self.alerts);
         for rule in crate::rules::all() {
             gauges.findings(
                 rule,
@@ -267,5 +246,53 @@ impl Counts {
             );
         }
         gauges.subjects(self.owned, self.foreign);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::{
+        cluster::FailureReason,
+        shard::Sharder,
+        testing::{START, capture},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute() {
+        let (logs, _logging) = capture();
+        let metrics = Arc::new(Metrics::new(0, 1, &[], &[]).unwrap());
+        let clock = Clock::starting_at(START, 1.0);
+        let controller = Controller::new(
+            Engine::new(String::new()),
+            Arc::new(Sharder::default()),
+            clock,
+            Vec::new(),
+            Arc::clone(&metrics),
+            Health::new(KindId::ALL),
+        );
+        // One failure every 10 s, for two minutes.
+        let failures = stream::iter(0..12).then(|_| async {
+            sleep(Duration::from_secs(10)).await;
+            let failure = Failure {
+                reason: FailureReason::Connection,
+                message: "connection refused".into(),
+            };
+            (KindId::Pod, Event::Failed(failure))
+        });
+        controller.run(failures, CancellationToken::new()).await;
+
+        let logs = logs.text();
+        let count = |level: &str| {
+            let is_it = |line: &&str| line.contains(level) && line.contains("connection refused");
+            logs.lines().filter(is_it).count()
+        };
+        assert_eq!((count("WARN"), count("ERROR")), (1, 1), "{logs}");
+        let shown = metrics.render().unwrap();
+        let failed = r#"alertkube_watch_failures_total{kind="Pod",reason="connection"} 12"#;
+        assert!(shown.contains(failed), "{shown}");
     }
 }

@@ -17,3 +17,4 @@ pub mod shard;
 pub mod sim;
 #[cfg(test)]
 mod testing;
+mod text;

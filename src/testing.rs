@@ -5,15 +5,33 @@
     reason = "a builder whose result is dropped does not compile into a useful test"
 )]
 
-use jiff::Timestamp;
+mod logs;
 
-use crate::cluster::{
-    Condition, Container, ContainerState, ContainerStatus, Meta, Object, Owner, Pod, PodSpec,
-    PodStatus, Running, Terminated, Waiting,
+use jiff::Timestamp;
+pub use logs::{Captured, capture};
+
+use crate::{
+    alert::Severity,
+    cluster::{
+        Condition, Container, ContainerState, ContainerStatus, KindId, Meta, Object, Owner, Pod,
+        PodSpec, PodStatus, Running, Terminated, Waiting,
+    },
+    rules::Rule,
 };
 
 /// The time at which the stories of the tests begin.
 pub const START: Timestamp = Timestamp::constant(1_790_000_000, 0);
+
+/// A rule, for tests to which it does not matter which.
+pub static RULE: Rule = Rule {
+    name: "KubePodCrashLooping",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: std::time::Duration::ZERO,
+    hold: std::time::Duration::ZERO,
+    quorum: 1,
+    description: "A container crashes again and again.",
+};
 
 /// `START` and some seconds.
 pub fn at(seconds: i64) -> Timestamp {

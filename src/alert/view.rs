@@ -58,6 +58,18 @@ pub enum State {
     Resolved,
 }
 
+impl State {
+    /// The state in lower case, as in JSON and in the values of a label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Firing => "firing",
+            Self::Inhibited => "inhibited",
+            Self::Resolved => "resolved",
+        }
+    }
+}
+
 /// One object that shows an alert's condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     alert::{Alert, Engine, Fingerprint, Labels, Member, Severity, State},
     cluster::Subject,
-    notify::text,
     settings::{self, Settings},
+    text,
 };
 
 /// Says once what is wrong now: in the cluster, or in objects that were saved from one
@@ -260,21 +260,12 @@ fn row(alert: &Alert, at: Timestamp) -> [Cell; 8] {
         Cell::plain(text::one_line(&alert.subject.to_string())),
         Cell::plain(alert.rule.name),
         Cell::new(alert.severity.as_str(), severity),
-        Cell::new(state_word(alert.state), state),
+        Cell::new(alert.state.as_str(), state),
         Cell::plain(text::duration(until(alert.starts_at, at))),
         Cell::plain(fires_in),
         Cell::number(&alert.members.len()),
         Cell::plain(text::one_line(summary)),
     ]
-}
-
-const fn state_word(state: State) -> &'static str {
-    match state {
-        State::Pending => "pending",
-        State::Firing => "firing",
-        State::Inhibited => "inhibited",
-        State::Resolved => "resolved",
-    }
 }
 
 fn until(from: Timestamp, to: Timestamp) -> Duration {

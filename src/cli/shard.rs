@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     cluster::Subject,
-    notify::text,
     settings::{self, Settings},
     shard::{Balance, ShardKey, Sharder, moved},
+    text,
 };
 
 /// Which replica pages for what

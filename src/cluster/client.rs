@@ -374,7 +374,7 @@ mod tests {
         install_crypto_provider();
         let config = Config::new("https://127.0.0.1:1".parse().unwrap());
         pods(&config);
-        reqwest::Client::builder().no_proxy().build().unwrap();
+        crate::notify::http_client().unwrap();
     }
 
     #[tokio::test]

@@ -14,6 +14,10 @@ const DRIFT: f64 = 500e-6;
 /// What the server's clock may be set back by without our *now* going back: it stands still instead. Also the offset from which on it is said.
 const STEP: SignedDuration = SignedDuration::from_secs(5);
 
+/// How long answers must have contradicted what is known, and agreed with each other, until they are believed: longer than a watch is served and
+/// noticed to be dead, so that every API server that still answers has had its say.
+const BELIEVED_AFTER: Duration = Duration::from_secs(90);
+
 /// The API server's time: the local monotonic clock, plus what the `Date` header of its answers shows. Cheap to clone; all clones agree.
 #[derive(Debug, Clone)]
 pub struct Clock(Arc<Mutex<Reading>>);
@@ -38,6 +42,8 @@ struct Server {
     offset: SignedDuration,
     /// Where the offset must be.
     bounds: Option<Bounds>,
+    /// What answers that contradict the bounds agree on, and since when there have been no others.
+    rival: Option<(Bounds, Instant)>,
     /// The offset that was last logged.
     said: SignedDuration,
 }
@@ -114,9 +120,12 @@ impl Clock {
     /// Learns from a `Date` header, in an answer that came at `received` to a request sent at `sent`.
     ///
     /// The header is cut to whole seconds. So at some moment between the two, the server's time was in `date..date + 1 s`: an interval for
-    /// the offset. The intersection of all intervals, widened by what clocks may drift, is narrower than a second soon; its middle counts. One that
-    /// contradicts the others shows that a clock was set, and starts anew.
-    pub fn observe(&self, date: Timestamp, sent: Instant, received: Instant) {
+    /// the offset. The intersection of all intervals, widened by what clocks may drift, is narrower than a second soon; its middle counts.
+    ///
+    /// An answer that contradicts the others moves nothing. It may come from another API server whose clock is wrong, or from something between here
+    /// and there: *now* must not jump back and forth between them. Only if all answers of 90 s contradict what is known, and agree with each other,
+    /// a clock was set, and they count.
+    pub(super) fn observe(&self, date: Timestamp, sent: Instant, received: Instant) {
         let mut reading = self.lock();
         let (first, last) = (reading.local_at(sent), reading.local_at(received));
         let Some(server) = &mut reading.server else {
@@ -128,22 +137,23 @@ impl Clock {
             high: date.duration_since(first).saturating_add(second),
             at: received,
         };
-        let bounds = server
-            .bounds
-            .and_then(|bounds| bounds.intersect(sample))
-            .unwrap_or(sample);
-        server.bounds = Some(bounds);
-        server.offset = bounds.middle();
+        server.learn(sample);
         let offset = server.offset;
         let news = (offset - server.said).abs() > STEP;
         if news {
             server.said = offset;
         }
         drop(reading);
-        if news {
+        let offset_seconds = offset.as_secs_f64();
+        if news && offset.abs() > STEP {
             tracing::warn!(
-                offset_seconds = offset.as_secs_f64(),
+                offset_seconds,
                 "this machine's clock differs from the API server's; the server's time is used, check NTP on both"
+            );
+        } else if news {
+            tracing::info!(
+                offset_seconds,
+                "this machine's clock and the API server's agree again"
             );
         }
     }
@@ -170,6 +180,29 @@ impl Reading {
                 .saturating_add(server.offset)
                 .unwrap_or(Timestamp::MAX),
             None => local,
+        }
+    }
+}
+
+impl Server {
+    /// Takes the bounds that an answer shows into account.
+    fn learn(&mut self, sample: Bounds) {
+        let agreed = match self.bounds {
+            None => Some(sample),
+            Some(bounds) => bounds.intersect(sample),
+        };
+        let believed = agreed.or_else(|| {
+            let (rival, since) = self
+                .rival
+                .and_then(|(rival, since)| Some((rival.intersect(sample)?, since)))
+                .unwrap_or((sample, sample.at));
+            self.rival = Some((rival, since));
+            (sample.at.saturating_duration_since(since) >= BELIEVED_AFTER).then_some(rival)
+        });
+        if let Some(bounds) = believed {
+            self.bounds = Some(bounds);
+            self.offset = bounds.middle();
+            self.rival = None;
         }
     }
 }
@@ -270,16 +303,66 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_clock_that_was_set_back_is_followed() {
-        let clock = Clock::guessed(time("2026-11-30T12:00:00Z"));
-        answer(&clock, time("2026-11-30T12:00:00Z"), Instant::now());
-        let before = clock.now();
-        advance(MINUTE).await;
-        answer(&clock, time("2026-11-30T11:30:00Z"), Instant::now());
-        assert!(clock.now() < before);
-        assert!(
-            (clock.offset() + SignedDuration::from_mins(31)).abs() < SignedDuration::from_secs(2)
-        );
+    async fn a_server_clock_that_was_set_is_followed_once_it_is_sure() {
+        for minutes in [-30, 30] {
+            let start = time("2026-11-30T12:00:00Z");
+            let (clock, origin) = (Clock::guessed(start), Instant::now());
+            answer(&clock, start, origin);
+            let set = start + SignedDuration::from_mins(minutes);
+            let off = || clock.now().duration_since(set + origin.elapsed()).abs();
+            // A watch of one kind alone answers about once a minute.
+            advance(MINUTE).await;
+            answer(&clock, set, origin);
+            advance(MINUTE).await;
+            answer(&clock, set, origin);
+            assert!(off() > SignedDuration::from_mins(29));
+            advance(MINUTE).await;
+            answer(&clock, set, origin);
+            assert!(off() < SignedDuration::from_secs(1), "{}", clock.now());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn api_servers_whose_clocks_differ_do_not_make_now_jump() {
+        // Three behind one address. The second is wrong, the third worse; which one answers is chance.
+        let good = time("2026-11-30T12:00:00Z");
+        let servers = [
+            good,
+            good + SignedDuration::from_secs(40),
+            good - SignedDuration::from_mins(90),
+        ];
+        for seed in 0..20 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (clock, origin) = (Clock::guessed(good), Instant::now());
+            answer(&clock, good, origin);
+            // Twelve kinds, each watched anew about once a minute.
+            for _ in 0..2_000 {
+                let (before, pause) = (clock.now(), Duration::from_millis(random.u64(0..10_000)));
+                advance(pause).await;
+                answer(&clock, servers[random.usize(..servers.len())], origin);
+                let went = clock.now().duration_since(before);
+                let jump = went - SignedDuration::try_from(pause).unwrap();
+                assert!(
+                    jump.abs() < SignedDuration::from_secs(1),
+                    "seed {seed}: {jump}"
+                );
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_wrong_date_moves_nothing_even_after_a_long_silence() {
+        let (good, origin) = (time("2026-11-30T12:00:00Z"), Instant::now());
+        let clock = Clock::guessed(good);
+        answer(&clock, good, origin);
+        for _ in 0..10 {
+            advance(10 * MINUTE).await;
+            answer(&clock, time("1970-01-01T00:00:00Z"), Instant::now());
+            let off = clock.now().duration_since(good + origin.elapsed());
+            assert!(off.abs() < SignedDuration::from_secs(1), "{off}");
+            advance(MINUTE).await;
+            answer(&clock, good, origin);
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -296,14 +379,9 @@ mod tests {
             let mut contradictions = 0;
             while origin.elapsed() < day {
                 advance(MINUTE + Duration::from_millis(37)).await;
-                let known = clock.lock().server.as_ref().unwrap().bounds;
                 answer(&clock, server + drifted(), origin);
-                let width = |bounds: Bounds| bounds.high - bounds.low;
-                let new = clock.lock().server.as_ref().unwrap().bounds;
-                // A sample alone is a second wide.
-                contradictions += u32::from(
-                    known.is_some() && new.map(width) >= Some(SignedDuration::from_secs(1)),
-                );
+                let rival = clock.lock().server.as_ref().unwrap().rival;
+                contradictions += u32::from(rival.is_some());
             }
             assert_eq!(contradictions, 0, "gains: {gains}");
             assert!((clock.offset() - drifted()).abs() < SignedDuration::from_millis(500));

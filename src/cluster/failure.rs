@@ -6,6 +6,7 @@ use kube::{client::AuthError, core::Status};
 use kube_runtime::watcher;
 
 use super::tap::BodyError;
+use crate::text::{one_line, shorten};
 
 /// A failure of a list or a watch. Its text carries no secrets and no part of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,12 +179,8 @@ impl Failure {
 
 /// The start of a text from outside, on one line: a proxy may answer with a whole page.
 fn clip(text: &str) -> String {
-    let mut line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = line.char_indices().nth(300) {
-        line.truncate(end);
-        line.push('…');
-    }
-    line
+    let words: Vec<_> = text.split_whitespace().collect();
+    shorten(&one_line(&words.join(" ")), 300)
 }
 
 /// The first error of a type among an error and its causes.
@@ -307,9 +304,9 @@ mod tests {
 
     #[test]
     fn a_page_of_a_proxy_is_cut() {
-        let status = Status::failure(&"<p>\n no </p>".repeat(1000), "").with_code(502);
+        let status = Status::failure(&"<p>\n no\x1b[2J </p>".repeat(1000), "").with_code(502);
         let failure = Failure::of_status("list", "Pod", &status);
-        assert!(failure.message.len() < 400);
-        assert!(!failure.message.contains('\n'));
+        assert!(failure.message.len() < 500);
+        assert!(!failure.message.contains(char::is_control));
     }
 }

@@ -16,13 +16,16 @@ mod watch;
 pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider, server};
 pub use clock::Clock;
 pub use failure::{Failure, FailureReason};
-pub use list::list;
 pub use meta::{Meta, Owner};
-pub use object::{Kind, KindId, Object, ObjectRef, Wire};
+pub use object::{Kind, KindId, Object, ObjectRef};
 pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
 };
 pub use subject::{Subject, SubjectError, WorkloadType};
 pub use tap::Tap;
-pub use watch::{Event, WatchOptions, watch};
+pub use watch::{Event, WatchOptions};
+
+use list::list;
+use object::Wire;
+use watch::watch;

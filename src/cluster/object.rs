@@ -151,14 +151,14 @@ macro_rules! kinds {
                 }
             }
 
-            /// Watches the kind. See [`watch()`].
+            /// Watches the kind until the stream is dropped. `client` is its own, made with `tap`.
             pub fn watch(self, client: Client, tap: Tap, options: WatchOptions) -> BoxStream<'static, Event> {
                 match self {
                     $(Self::$kind => watch::<$kind>(client, tap, options).boxed(),)+
                 }
             }
 
-            /// Reads every object of the kind once. See [`list()`].
+            /// Reads every object of the kind once, with the number of its malformed fields. Ends after the first failure.
             pub fn list(self, client: Client, options: &WatchOptions) -> BoxStream<'static, Result<(Object, u32), Failure>> {
                 match self {
                     $(Self::$kind => list::<$kind>(client, options).boxed(),)+

@@ -67,17 +67,15 @@ struct Limits {
 
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
-    bytes: u64,
     last_byte: Option<Instant>,
     answers: u64,
-    watches: u64,
     /// The latest answer that began well and has not ended, and since when.
     up: Option<(u64, Instant)>,
     retry_after: Option<Duration>,
 }
 
 impl Tap {
-    /// A tap for a client that reads objects of one kind. The `Date` headers that it sees correct the clock.
+    /// A tap for a client that reads objects of one kind. The `Date` headers of good answers correct the clock.
     pub fn new(kind: &'static str, clock: Clock) -> Self {
         Self::with_limits(
             kind,
@@ -100,23 +98,13 @@ impl Tap {
     }
 
     /// The kind that the client reads.
-    pub fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         self.0.kind
     }
 
     /// When something last came from the API server: a head or a piece of an answer, bookmarks among them. `None` before the first.
     pub fn last_byte(&self) -> Option<Instant> {
         self.seen().last_byte
-    }
-
-    /// How many bytes of bodies came.
-    pub fn bytes(&self) -> u64 {
-        self.seen().bytes
-    }
-
-    /// How many watches the API server has taken, resumed ones among them.
-    pub fn watches(&self) -> u64 {
-        self.seen().watches
     }
 
     /// Since when the latest answer has been good; `None` if it was bad or has ended.
@@ -139,21 +127,24 @@ impl Tap {
     }
 
     /// Notes the head of an answer, and returns its number.
-    fn head(&self, ok: bool, watch: bool, headers: &HeaderMap, sent: Instant) -> u64 {
+    fn head(&self, ok: bool, headers: &HeaderMap, sent: Instant) -> u64 {
         let now = Instant::now();
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         // Seconds only: the API server sends no dates here.
         let retry_after = text(header::RETRY_AFTER)
             .and_then(|value| value.parse().ok())
             .map(Duration::from_secs);
-        if let Some(date) =
-            text(header::DATE).and_then(|value| DateTimeParser::new().parse_timestamp(value).ok())
-        {
+        let date = || {
+            DateTimeParser::new()
+                .parse_timestamp(text(header::DATE)?)
+                .ok()
+        };
+        // A refusal may be of something between here and the API server, with a clock of its own.
+        if let Some(date) = ok.then(date).flatten() {
             self.0.clock.observe(date, sent, now);
         }
         let mut seen = self.seen();
         seen.answers += 1;
-        seen.watches += u64::from(ok && watch);
         seen.last_byte = Some(now);
         seen.retry_after = retry_after;
         seen.up = ok.then_some((seen.answers, now));
@@ -164,10 +155,8 @@ impl Tap {
     }
 
     /// Notes a piece of a body.
-    fn piece(&self, size: u64) {
-        let mut seen = self.seen();
-        seen.bytes += size;
-        seen.last_byte = Some(Instant::now());
+    fn piece(&self) {
+        self.seen().last_byte = Some(Instant::now());
     }
 
     /// Notes the end of an answer.
@@ -222,7 +211,7 @@ where
             .map(move |result| {
                 let response = result?;
                 let ok = response.status().is_success();
-                let answer = tap.head(ok, watch, response.headers(), sent);
+                let answer = tap.head(ok, response.headers(), sent);
                 Ok(response.map(|inner| TappedBody {
                     inner,
                     tap,
@@ -257,7 +246,7 @@ impl<B> TappedBody<B> {
     /// Counts a piece.
     fn count(&mut self, data: &[u8]) -> Result<(), BodyError> {
         let size = data.len() as u64;
-        self.tap.piece(size);
+        self.tap.piece();
         self.size += size;
         let kind = self.tap.kind();
         let Limits { body, line } = self.tap.0.limits;
@@ -416,6 +405,20 @@ mod tests {
         );
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn the_date_of_a_refusal_is_not_believed() {
+        let tap = tap();
+        let service = service_fn(|_: Request<kube::client::Body>| async {
+            Response::builder()
+                .status(502)
+                .header(header::DATE, "Mon, 30 Nov 2026 12:00:00 GMT")
+                .body(Full::new(Bytes::from_static(b"bad gateway")))
+        });
+        let api: Api<Wire<Pod>> = Api::all(Client::new(tap.layer(service), "default"));
+        api.list(&ListParams::default()).await.unwrap_err();
+        assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:10:00Z");
+    }
+
     #[test]
     fn lines_are_counted_across_pieces() {
         let mut body = TappedBody {
@@ -450,22 +453,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bytes_and_answers_are_seen_and_the_date_sets_the_clock() {
+    async fn answers_are_seen_and_the_date_sets_the_clock() {
         let tap = tap();
-        assert_eq!((tap.last_byte(), tap.bytes(), tap.watches()), (None, 0, 0));
+        assert_eq!(tap.last_byte(), None);
         let list = r#"{"metadata":{"resourceVersion":"1"},"items":[]}"#;
         api(&tap, list.into())
             .list(&ListParams::default())
             .await
             .unwrap();
         assert_eq!(tap.last_byte(), Some(Instant::now()));
-        assert_eq!((tap.bytes(), tap.watches()), (list.len() as u64, 0));
         assert_eq!(tap.up_since(), None, "a list that was read is over");
         assert_eq!(tap.0.clock.now().to_string(), "2026-11-30T12:00:00.5Z");
 
         let params = WatchParams::default();
         let first = api(&tap, event(5)).watch(&params, "0").await.unwrap();
-        assert_eq!(tap.watches(), 1);
         assert_eq!(tap.up_since(), Some(Instant::now()));
         let second = api(&tap, event(5)).watch(&params, "0").await.unwrap();
         drop(first);

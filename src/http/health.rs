@@ -10,13 +10,13 @@ use std::{
 use tokio::time::Instant;
 
 use super::Metrics;
-use crate::{cluster::KindId, notify::one_line};
+use crate::{cluster::KindId, text::one_line};
 
 /// A kind that fails for longer is degraded: it no longer holds readiness back, because waiting for it would keep all others from paging.
-pub const DEGRADED_AFTER: Duration = Duration::from_secs(60);
+const DEGRADED_AFTER: Duration = Duration::from_secs(60);
 
 /// A controller whose loop has not gone round for this long is stuck. It goes round every few seconds, so this is many missed rounds, not a slow one.
-pub const STUCK_AFTER: Duration = Duration::from_secs(60);
+const STUCK_AFTER: Duration = Duration::from_secs(60);
 
 /// The health of the program, as its parts report it. Cheap to clone; all clones agree.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ struct Failure {
     reason: String,
     /// Not served, or not allowed: no use waiting for it.
     unavailable: bool,
+    /// Whether it was told to be degraded.
+    told: bool,
 }
 
 /// The health of one kind.
@@ -92,31 +94,45 @@ impl Health {
         self.state().kinds.entry(kind).or_default().failure = None;
     }
 
-    /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`]. The answer is whether it is degraded
-    /// by now.
+    /// Says that a kind cannot be listed or watched. It counts from the first time, until [`Health::synced`]. Whether that is news: it did not
+    /// fail, or for another reason.
     pub fn failing(&self, kind: KindId, reason: &str) -> bool {
-        self.fail(kind, reason, false) >= DEGRADED_AFTER
+        self.fail(kind, reason, false)
     }
 
-    /// Says that a kind is not served, or not allowed: it holds readiness back no longer.
-    pub fn unavailable(&self, kind: KindId, reason: &str) {
-        self.fail(kind, reason, true);
+    /// Says that a kind is not served, or not allowed: it holds readiness back no longer. Whether that is news.
+    pub fn unavailable(&self, kind: KindId, reason: &str) -> bool {
+        self.fail(kind, reason, true)
     }
 
-    /// For how long it has been failing.
-    fn fail(&self, kind: KindId, reason: &str, unavailable: bool) -> Duration {
+    fn fail(&self, kind: KindId, reason: &str, unavailable: bool) -> bool {
         let mut state = self.state();
         let kind = state.kinds.entry(kind).or_default();
-        let since = kind
-            .failure
-            .as_ref()
-            .map_or_else(Instant::now, |failure| failure.since);
+        let reason = one_line(reason);
+        let before = kind.failure.take();
+        let is_news = before.as_ref().map(|before| &before.reason) != Some(&reason);
         kind.failure = Some(Failure {
-            since,
-            reason: one_line(reason),
+            since: before
+                .as_ref()
+                .map_or_else(Instant::now, |before| before.since),
+            reason,
             unavailable,
+            told: unavailable || before.is_some_and(|before| before.told),
         });
-        since.elapsed()
+        is_news
+    }
+
+    /// The kinds that have become degraded because they have been failing for too long, and why. Each is told once, until it is seen again.
+    pub fn newly_degraded(&self) -> Vec<(KindId, String)> {
+        let mut state = self.state();
+        let degraded = state.kinds.iter_mut().filter_map(|(id, kind)| {
+            let KindHealth::Degraded(_, reason) = kind.health() else {
+                return None;
+            };
+            let failure = kind.failure.as_mut()?;
+            (!std::mem::replace(&mut failure.told, true)).then_some((*id, reason))
+        });
+        degraded.collect()
     }
 
     /// Whether the controller's loop goes round; if not, for how long it has not.
@@ -244,10 +260,12 @@ mod tests {
         health.synced(POD);
         assert_eq!(health.readiness().to_string(), "[+]Pod synced\nready\n");
 
-        assert!(!health.failing(POD, "500"));
+        assert!(health.failing(POD, "500"), "it is news");
         advance(Duration::from_secs(59)).await;
         // A second failure does not begin a new count.
-        assert!(!health.failing(POD, "503"));
+        assert!(health.failing(POD, "503"));
+        assert!(!health.failing(POD, "503"), "it is no news");
+        assert_eq!(health.newly_degraded(), []);
         assert_eq!(
             health.readiness().to_string(),
             "[+]Pod synced, failing for 59s: 503\nready\n"
@@ -259,7 +277,12 @@ mod tests {
             "[!]Pod degraded for 60s: 503\nready\n"
         );
         assert_eq!(health.watches(), [(POD, true, true)]);
-        assert!(health.failing(POD, "503"));
+        assert_eq!(health.newly_degraded(), [(POD, "503".to_owned())]);
+        health.failing(POD, "500");
+        assert_eq!(health.newly_degraded(), [], "it is told once");
+        health.restored(POD);
+        assert!(health.unavailable(POD, "forbidden"));
+        assert_eq!(health.newly_degraded(), [], "who said it said it loudly");
     }
 
     #[tokio::test(start_paused = true)]

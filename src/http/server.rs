@@ -1,6 +1,6 @@
 //! The HTTP server.
 
-use std::{future::IntoFuture as _, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use axum::{
     Router,
@@ -9,14 +9,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use tokio::{net::TcpListener, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio::net::TcpListener;
 use tracing::error;
 
 use super::{Health, Metrics};
-
-/// How long requests under way may take after the server was told to stop.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What the answers are made from.
 #[derive(Debug, Clone)]
@@ -25,33 +21,18 @@ struct Shown {
     health: Health,
 }
 
-/// Serves `/metrics`, `/livez` and `/readyz` (`/readyz?verbose`: a line a kind) until it is told to stop.
+/// Serves `/metrics`, `/livez` and `/readyz` (`/readyz?verbose`: a line a kind) until it is dropped.
 ///
 /// # Errors
 ///
 /// The listener failed.
-pub async fn serve(
-    listener: TcpListener,
-    metrics: Arc<Metrics>,
-    health: Health,
-    stop: CancellationToken,
-) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, health: Health) -> io::Result<()> {
     let router = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/livez", get(show_live))
         .route("/readyz", get(show_ready))
         .with_state(Shown { metrics, health });
-    let server = axum::serve(listener, router)
-        .with_graceful_shutdown(stop.clone().cancelled_owned())
-        .into_future();
-    let overdue = async {
-        stop.cancelled().await;
-        sleep(GRACE).await;
-    };
-    tokio::select! {
-        result = server => result,
-        () = overdue => Ok(()),
-    }
+    axum::serve(listener, router).await
 }
 
 async fn show_metrics(State(shown): State<Shown>) -> Response {
@@ -100,23 +81,26 @@ async fn show_ready(State(shown): State<Shown>, RawQuery(query): RawQuery) -> Re
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::task::AbortOnDropHandle;
+
     use super::*;
     use crate::cluster::KindId;
 
-    /// A running server: its address, the way to stop it, and its end.
+    /// A running server.
     struct Running {
         address: std::net::SocketAddr,
-        stop: CancellationToken,
-        end: tokio::task::JoinHandle<io::Result<()>>,
+        _server: AbortOnDropHandle<io::Result<()>>,
     }
 
     async fn start(health: Health) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let stop = CancellationToken::new();
         let metrics = Arc::new(Metrics::new(0, 1, &[], &["stdout"]).unwrap());
-        let end = tokio::spawn(serve(listener, metrics, health, stop.clone()));
-        Running { address, stop, end }
+        let server = AbortOnDropHandle::new(tokio::spawn(serve(listener, metrics, health)));
+        Running {
+            address,
+            _server: server,
+        }
     }
 
     async fn fetch(running: &Running, path: &str) -> (u16, String, String) {
@@ -134,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn metrics_and_health_are_served_until_the_server_is_stopped() {
+    async fn metrics_and_health_are_served() {
         let health = Health::new(KindId::ALL);
         let running = start(health.clone()).await;
 
@@ -156,8 +140,5 @@ mod tests {
             let (status, _, text) = fetch(&running, &format!("/readyz?{query}")).await;
             assert_eq!((status, text.as_str()), (200, "[+]Pod synced\nready\n"));
         }
-
-        running.stop.cancel();
-        running.end.await.unwrap().unwrap();
     }
 }

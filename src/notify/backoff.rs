@@ -15,32 +15,22 @@ const MIN: Duration = Duration::from_millis(50);
 /// Random waits between attempts: full jitter under a ceiling that doubles, so that what failed together is not tried again together.
 #[derive(Debug)]
 pub struct Backoff {
-    /// The state of `SplitMix64`: small, and good enough to spread retries.
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Backoff {
     /// Waits that depend on this seed only.
-    pub const fn seeded(seed: u64) -> Self {
-        Self { random: seed }
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            random: fastrand::Rng::with_seed(seed),
+        }
     }
 
     /// How long to wait after this many failures in a row (from 1).
     pub fn wait(&mut self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         let ceiling = FIRST.saturating_mul(1 << doublings).min(MAX);
-        ceiling.mul_f64(self.fraction()).max(MIN)
-    }
-
-    /// The next number in `0.0..1.0`.
-    fn fraction(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        // The upper 53 bits: what an f64 holds exactly.
-        (z >> 11) as f64 / (1_u64 << 53) as f64
+        ceiling.mul_f64(self.random.f64()).max(MIN)
     }
 }
 

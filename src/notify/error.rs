@@ -4,7 +4,8 @@ use std::{error::Error as _, fmt, time::Duration};
 
 use http::StatusCode;
 
-use super::{Secret, text};
+use super::Secret;
+use crate::text;
 
 /// How much of a refusing answer is quoted, in characters.
 const QUOTE_LEN: usize = 200;

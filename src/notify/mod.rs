@@ -1,6 +1,6 @@
 //! Delivery: from a decision to the people who must know.
 //!
-//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's [`Outbox`], asks the emit gate right before each attempt, and retries. [`Handle::push`] is all that
+//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's outbox, asks the emit gate right before each attempt, and retries. [`Handle::push`] is all that
 //! the rest of the program needs. A new receiver is a file in [`receivers`] that implements [`Receiver`].
 
 mod backoff;
@@ -11,7 +11,6 @@ mod outbox;
 pub mod receivers;
 mod schedule;
 mod secret;
-pub(crate) mod text;
 mod worker;
 
 use std::{future::Future, time::Duration};
@@ -19,10 +18,10 @@ use std::{future::Future, time::Duration};
 pub use client::http_client;
 pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
-pub use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
 pub use secret::Secret;
-pub use text::one_line;
 pub use worker::{Handle, Worker};
+
+use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
 
 /// A place where alerts are delivered.
 pub trait Receiver: Send + Sync + 'static {

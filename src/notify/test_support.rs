@@ -1,40 +1,16 @@
 //! Alerts for the tests of delivery.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex};
 
-use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::{
     alert::{Alert, Labels, Member, Notice, Resolution, Severity, State, Transition},
-    cluster::{KindId, ObjectRef, Subject},
-    rules::Rule,
+    cluster::{ObjectRef, Subject},
     shard::ShardKey,
+    testing::{RULE, START, at},
 };
-
-/// The rule of all alerts here.
-pub static RULE: Rule = Rule {
-    name: "KubePodCrashLooping",
-    kind: KindId::Pod,
-    severity: Severity::Warning,
-    r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
-    description: "A container crashes again and again.",
-};
-
-/// The time of the first transition.
-pub const START: Timestamp = Timestamp::constant(1_790_000_000, 0);
-
-/// This many seconds after the start.
-pub fn at(seconds: i64) -> Timestamp {
-    Timestamp::from_second(START.as_second() + seconds).unwrap()
-}
 
 /// A firing alert on the Deployment `shop/<name>`.
 pub fn mk_alert(name: &str, severity: Severity) -> Alert {
@@ -173,34 +149,3 @@ impl Hook {
 
 /// The secret part of the address of a [`Hook`].
 pub const SECRET_PATH: &str = "services/T0000/B0000/xoxsecretxox";
-
-/// A stream that keeps what is written to it.
-#[derive(Clone, Default)]
-pub struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl Captured {
-    /// What was written.
-    pub fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl std::io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.extend(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Captured {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}

@@ -1,8 +1,6 @@
 //! The task that runs one receiver.
 
 use std::{
-    collections::hash_map::RandomState,
-    hash::{BuildHasher as _, Hasher as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,8 +13,8 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, info, warn};
 
-use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict, text};
-use crate::{alert::Notice, http::Metrics, shard::Gate};
+use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict};
+use crate::{alert::Notice, http::Metrics, shard::Gate, text};
 
 /// How many alerts are named in one line of the log.
 const NAMED: usize = 10;
@@ -66,9 +64,7 @@ impl Handle {
 impl Worker {
     /// Starts the task of a receiver. `gate` is asked right before each attempt.
     pub fn spawn<R: Receiver>(receiver: R, gate: Arc<dyn Gate>, metrics: Arc<Metrics>) -> Self {
-        // The hasher's keys are random: all that the jitter needs.
-        let seed = RandomState::new().build_hasher().finish();
-        let outbox = Outbox::new(receiver.send_resolved(), receiver.late(), seed);
+        let outbox = Outbox::new(receiver.send_resolved(), receiver.late(), fastrand::u64(..));
         let handle = Handle(Arc::new(Shared {
             outbox: Mutex::new(outbox),
             changed: Notify::new(),

@@ -17,10 +17,9 @@ use super::Exit;
 use crate::{
     app::{App, Options},
     cluster::Clock,
-    notify::text,
     settings,
     shard::Sharder,
-    sim,
+    sim, text,
 };
 
 /// When the shop opens: 9 in the morning, so that the times on the screen are easy to read.

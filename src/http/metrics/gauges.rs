@@ -1,7 +1,8 @@
 //! What is known as a state rather than as events: asked for whenever the metrics are read.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
+use jiff::SignedDuration;
 use prometheus::{Gauge, GaugeVec};
 
 use super::define::Define;
@@ -30,23 +31,8 @@ impl fmt::Debug for Gauges {
     }
 }
 
-/// Every state of an alert.
-const STATES: [State; 4] = [
-    State::Pending,
-    State::Firing,
-    State::Inhibited,
-    State::Resolved,
-];
-
-/// The value of the label `state`.
-const fn state_name(state: State) -> &'static str {
-    match state {
-        State::Pending => "pending",
-        State::Firing => "firing",
-        State::Inhibited => "inhibited",
-        State::Resolved => "resolved",
-    }
-}
+/// The states in which there are alerts. One that has resolved is forgotten.
+const STATES: [State; 3] = [State::Pending, State::Firing, State::Inhibited];
 
 impl Gauges {
     /// Every gauge at zero.
@@ -60,7 +46,7 @@ impl Gauges {
         Ok(Self {
             watch_lag: define.gauges(
                 "watch_lag_seconds",
-                "Time since the API server was last heard on the watch of a kind.",
+                "Time since the API server was last heard on the watch of a kind, or since the start.",
                 &[("kind", kinds)],
             )?,
             watch_synced: define.gauges(
@@ -82,7 +68,7 @@ impl Gauges {
                 "alerts",
                 "Alerts by state and severity, in the whole cluster.",
                 &[
-                    ("state", &STATES.map(state_name)),
+                    ("state", &STATES.map(State::as_str)),
                     ("severity", &severities),
                 ],
             )?,
@@ -134,11 +120,16 @@ impl Gauges {
             .set(objects as f64);
     }
 
-    /// The number of alerts in this state and of this severity.
-    pub fn alerts(&self, state: State, severity: Severity, alerts: usize) {
-        self.alerts
-            .with_label_values(&[state_name(state), severity.as_str()])
-            .set(alerts as f64);
+    /// The number of alerts by state and severity; what is not named has none.
+    pub fn alerts(&self, alerts: &BTreeMap<(State, Severity), usize>) {
+        for state in STATES {
+            for severity in Severity::ALL {
+                let count = alerts.get(&(state, severity)).copied().unwrap_or_default();
+                self.alerts
+                    .with_label_values(&[state.as_str(), severity.as_str()])
+                    .set(count as f64);
+            }
+        }
     }
 
     /// The number of subjects with an alert: of this replica, and of others.
@@ -159,8 +150,8 @@ impl Gauges {
             .set(age.as_secs_f64());
     }
 
-    /// The API server's clock minus this machine's, in seconds.
-    pub fn clock_offset(&self, seconds: f64) {
-        self.clock_offset.set(seconds);
+    /// The API server's clock minus this machine's.
+    pub fn clock_offset(&self, offset: SignedDuration) {
+        self.clock_offset.set(offset.as_secs_f64());
     }
 }

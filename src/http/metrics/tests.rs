@@ -4,20 +4,13 @@ use std::{
     process::{Command, Stdio},
 };
 
+use jiff::SignedDuration;
+
 use super::*;
 use crate::{
     alert::{Resolution, State},
     notify::Reason,
-};
-
-static RULE: Rule = Rule {
-    name: "KubePodCrashLooping",
-    kind: KindId::Pod,
-    severity: Severity::Warning,
-    r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
-    description: "",
+    testing::RULE,
 };
 
 fn metrics() -> Metrics {
@@ -141,10 +134,10 @@ fn each_event_counts_where_it_belongs() {
         gauges.watch_lag(KindId::Pod, Duration::from_millis(1_500));
         gauges.watch(KindId::Pod, true, false);
         gauges.findings(&RULE, 5);
-        gauges.alerts(State::Pending, Severity::Warning, 6);
+        gauges.alerts(&BTreeMap::from([((State::Pending, Severity::Warning), 6)]));
         gauges.subjects(7, 8);
         gauges.queue("stdout", 9, Duration::from_secs(10));
-        gauges.clock_offset(-1.25);
+        gauges.clock_offset(SignedDuration::from_millis(-1_250));
     });
     let text = metrics.render().unwrap();
     for (series, expected) in [
@@ -189,4 +182,59 @@ fn each_event_counts_where_it_belongs() {
         let found = value(&text, &format!("alertkube_{series}"));
         assert!((found - expected).abs() < 1e-9, "{series} is {found}");
     }
+}
+
+const ALERTS: &str = include_str!("../../../alerts/alertkube.yaml");
+const ALERTS_TEST: &str = include_str!("../../../alerts/alertkube_test.yaml");
+
+/// A rule about a metric that is not there never fires, and promtool's tests, which bring their own series, would not notice.
+#[test]
+fn the_rules_about_alertkube_itself_are_about_metrics_that_it_has() {
+    let text = metrics().render().unwrap();
+    let mut names = 0;
+    for word in ALERTS.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+        if word.starts_with("alertkube_") && word != "alertkube_test" {
+            names += 1;
+            let series = text.lines().any(|line| {
+                line.strip_prefix(word)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            });
+            assert!(series, "{word} is no series");
+        }
+    }
+    assert!(names > 10);
+}
+
+/// Labels that the scrape adds.
+const OF_THE_TARGET: [&str; 4] = ["job", "namespace", "instance", "version"];
+
+#[test]
+fn the_tests_of_the_rules_are_about_series_that_it_has() {
+    let text = metrics().render().unwrap();
+    let mut checked = 0;
+    for line in ALERTS_TEST.lines() {
+        let Some((name, labels)) = line
+            .trim()
+            .strip_prefix("- series: 'alertkube_")
+            .and_then(|series| series.strip_suffix("}'")?.split_once('{'))
+        else {
+            continue;
+        };
+        checked += 1;
+        let labels: Vec<_> = labels
+            .split(", ")
+            .filter(|label| {
+                OF_THE_TARGET
+                    .iter()
+                    .all(|added| !label.starts_with(&format!("{added}=")))
+            })
+            .collect();
+        let is_served = text.lines().any(|line| {
+            line.strip_prefix(&format!("alertkube_{name}"))
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|label| line.contains(label))
+        });
+        assert!(is_served, "alertkube_{name} with {labels:?} is no series");
+    }
+    assert!(checked > 20);
 }

@@ -9,8 +9,9 @@ use crate::{
     alert::{Alert, Resolution, Severity},
     notify::{
         Secret,
-        test_support::{at, mk_alert, mk_changed, mk_fired, mk_resolved},
+        test_support::{mk_alert, mk_changed, mk_fired, mk_resolved},
     },
+    testing::at,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

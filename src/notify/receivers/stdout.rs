@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::{
     alert::{Alert, Fingerprint, Labels, Member, Resolution, Severity},
-    notify::{Event, Late, Message, Receiver, SendError, Standing, text},
+    notify::{Event, Late, Message, Receiver, SendError, Standing},
+    text,
 };
 
 /// How many objects are named in the readable form.

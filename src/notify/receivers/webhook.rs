@@ -6,9 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     alert::{Fingerprint, Labels},
-    notify::{
-        Event, Late, Message, Receiver, Secret, SendError, Standing, client::post_json, text,
-    },
+    notify::{Event, Late, Message, Receiver, Secret, SendError, Standing, client::post_json},
+    text,
 };
 
 /// The receiver's name.

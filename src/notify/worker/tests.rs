@@ -14,9 +14,10 @@ use crate::{
         Event, Late, Message, Secret,
         receivers::{Stdout, Style, Webhook},
         test_client,
-        test_support::{Captured, Hook, SECRET_PATH, mk_fired, mk_resolved},
+        test_support::{Hook, SECRET_PATH, mk_fired, mk_resolved},
     },
     shard::{ShardKey, Sharder},
+    testing::{Captured, capture},
 };
 
 /// What a scripted receiver does with a message.
@@ -265,20 +266,6 @@ async fn the_end_of_a_worker_by_a_defect_is_seen() {
     worker.ended().await;
     worker.ended().await;
     assert_eq!(worker.shutdown(Duration::from_secs(5)).await, 1);
-}
-
-/// Keeps all that this thread logs, while the second value lives.
-fn capture() -> (Captured, impl Sized) {
-    let captured = Captured::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(captured.clone())
-        .with_ansi(false)
-        .with_max_level(tracing::Level::TRACE)
-        .finish();
-    // With one subscriber only, tracing lets a thread without any decide for all whether a line is logged (`DISPATCHERS.has_just_one`).
-    let second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::new());
-    let here = tracing::subscriber::set_default(subscriber);
-    (captured, (here, second))
 }
 
 #[tokio::test(start_paused = true)]

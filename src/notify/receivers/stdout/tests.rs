@@ -5,8 +5,9 @@ use crate::{
     alert::Notice,
     notify::{
         Verdict,
-        test_support::{Captured, mk_alert, mk_changed, mk_fired, mk_member, mk_resolved},
+        test_support::{mk_alert, mk_changed, mk_fired, mk_member, mk_resolved},
     },
+    testing::Captured,
 };
 
 fn shown(notice: &Notice, style: Style) -> String {

@@ -1,4 +1,4 @@
-//! Text from the cluster or from a receiver, made fit to show.
+//! Text made fit to show: from the cluster, from a receiver, for people.
 
 use std::{fmt::Write as _, time::Duration};
 
