@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, ser::SerializeStruct as _};
 
 use super::{Fingerprint, Labels, Severity};
 use crate::{
@@ -118,6 +118,28 @@ pub struct Notice {
     pub alert: Alert,
     /// When it happened, by the API server's clock.
     pub at: Timestamp,
+}
+
+/// An alert for programs: the fields of Alertmanager's API v2 (`labels`, `annotations`, `startsAt`, `endsAt`, `fingerprint`), and ours. `scan -o json` and the lines
+/// on standard output are made of it.
+impl Serialize for Alert {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut alert = serializer.serialize_struct("Alert", 10)?;
+        alert.serialize_field("labels", &self.labels)?;
+        alert.serialize_field("annotations", &self.annotations)?;
+        alert.serialize_field("startsAt", &self.starts_at)?;
+        match self.ends_at {
+            Some(ends_at) => alert.serialize_field("endsAt", &ends_at)?,
+            None => alert.skip_field("endsAt")?,
+        }
+        alert.serialize_field("fingerprint", &self.fingerprint())?;
+        alert.serialize_field("subject", &self.subject)?;
+        alert.serialize_field("state", &self.state)?;
+        alert.serialize_field("firesAt", &self.fires_at)?;
+        alert.serialize_field("reason", &self.reason)?;
+        alert.serialize_field("members", &self.members)?;
+        alert.end()
+    }
 }
 
 impl Alert {

@@ -18,8 +18,7 @@ use super::{
     table::{self, Cell, Style},
 };
 use crate::{
-    alert::{Alert, Engine, Fingerprint, Labels, Member, Severity, State},
-    cluster::Subject,
+    alert::{Alert, Engine, Severity, State},
     settings::{self, Settings},
     text,
 };
@@ -312,44 +311,15 @@ fn as_of(found: &Found) -> Option<String> {
     }
 }
 
-/// An alert as programs read it: the fields of Alertmanager's API v2 (`labels`, `annotations`, `startsAt`, `fingerprint`), and ours.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct JsonAlert<'a> {
-    labels: &'a Labels,
-    annotations: &'a Labels,
-    starts_at: Timestamp,
-    fingerprint: Fingerprint,
-    subject: &'a Subject,
-    state: State,
-    fires_at: Timestamp,
-    reason: &'a str,
-    members: &'a [Member],
-}
-
 #[derive(Debug, Serialize)]
 struct Json<'a> {
-    alerts: Vec<JsonAlert<'a>>,
+    alerts: Vec<&'a Alert>,
     errors: &'a [FileError],
 }
 
 fn write_json(out: &mut dyn Write, found: &Found) -> io::Result<()> {
-    let alerts = in_order(&found.alerts)
-        .into_iter()
-        .map(|alert| JsonAlert {
-            labels: &alert.labels,
-            annotations: &alert.annotations,
-            starts_at: alert.starts_at,
-            fingerprint: alert.fingerprint(),
-            subject: &alert.subject,
-            state: alert.state,
-            fires_at: alert.fires_at,
-            reason: &alert.reason,
-            members: &alert.members,
-        })
-        .collect();
     let json = Json {
-        alerts,
+        alerts: in_order(&found.alerts),
         errors: &found.errors,
     };
     serde_json::to_writer_pretty(&mut *out, &json)?;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    alert::{Alert, Fingerprint, Labels, Member, Resolution, Severity},
+    alert::{Alert, Member, Resolution, Severity},
     notify::{Event, Late, Message, Receiver, SendError, Standing},
     text,
 };
@@ -286,19 +286,7 @@ struct Line<'a> {
     resolution: Option<Resolution>,
     /// How many transitions the line stands for.
     transitions: u32,
-    alert: LineAlert<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LineAlert<'a> {
-    labels: &'a Labels,
-    annotations: &'a Labels,
-    starts_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ends_at: Option<Timestamp>,
-    fingerprint: Fingerprint,
-    members: &'a [Member],
+    alert: &'a Alert,
 }
 
 impl<'a> Line<'a> {
@@ -308,20 +296,12 @@ impl<'a> Line<'a> {
             Event::Changed => ("change", None),
             Event::Resolved(why) | Event::FiredAndResolved(why) => ("resolve", Some(why)),
         };
-        let alert = &message.alert;
         Self {
             time: message.at,
             transition,
             resolution,
             transitions: message.transitions,
-            alert: LineAlert {
-                labels: &alert.labels,
-                annotations: &alert.annotations,
-                starts_at: alert.starts_at,
-                ends_at: resolution.map(|_| message.ends_at()),
-                fingerprint: alert.fingerprint(),
-                members: &alert.members,
-            },
+            alert: &message.alert,
         }
     }
 }
