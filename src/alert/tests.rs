@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+mod histories;
+
 use super::{Engine, Notice, Resolution, State, Transition};
 use crate::{
     cluster::{KindId, Object, Pod},
     rules::{Evaluation, Finding, Lasts, Memo, Since},
-    testing::{at, mk_pod},
+    testing::{at, mk_pod, mk_terminated},
 };
 
 /// An engine that has seen an empty cluster at `START`.
@@ -106,6 +108,69 @@ fn a_crash_loop_is_one_alert_until_it_has_run_for_ten_minutes() {
     );
     assert_eq!(wait(&mut engine, at(910 + 599)), []);
     assert_eq!(wait(&mut engine, at(910 + 600)), [(LOOP, RECOVERED)]);
+}
+
+#[test]
+fn a_crash_loop_is_not_over_while_its_container_has_just_ended_again() {
+    let mut engine = mk_engine();
+    let looping = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    assert_eq!(
+        see(&mut engine, looping, at(31)),
+        [(LOOP, Transition::Fired)]
+    );
+    see(&mut engine, mk_pod("web-1").restarted(at(160), 7), at(160));
+    // It ends 5 s before it would count as well, and the kubelet takes 10 s to say that it backs off.
+    let mut ended = mk_pod("web-1").restarted(at(160), 7);
+    ended.status.container_statuses[0].state = mk_terminated("Error", 1, at(755));
+    assert_eq!(see(&mut engine, ended, at(755)), []);
+    assert_eq!(wait(&mut engine, at(764)), []);
+    let looping = mk_pod("web-1").crash_looping(at(755), 300, 7);
+    assert_eq!(see(&mut engine, looping, at(765)), []);
+}
+
+#[test]
+fn a_pending_clock_does_not_go_on_because_nobody_could_see() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(0)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(200));
+    engine.blind(KindId::Pod);
+    engine.list_started(KindId::Pod);
+    let again = mk_pod("web-1").not_ready(at(4990));
+    assert_eq!(see(&mut engine, again, at(5000)), []);
+    engine.list_done(KindId::Pod, at(5000));
+    assert_eq!(wait(&mut engine, at(5289)), []);
+    assert_eq!(
+        wait(&mut engine, at(5290)),
+        [(NOT_READY, Transition::Fired)]
+    );
+}
+
+#[test]
+fn what_a_pending_alert_explained_fires_when_that_ends_also_while_the_watch_is_down() {
+    let mut engine = mk_engine();
+    let looping = mk_pod("web-1").crash_looping(at(0), 10, 1);
+    see(&mut engine, looping.not_ready(at(-100)), at(0));
+    let running = mk_pod("web-1").restarted(at(10), 2).not_ready(at(-100));
+    see(&mut engine, running, at(10));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(609)), []);
+    assert_eq!(wait(&mut engine, at(610)), [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn what_a_list_ends_is_told_in_the_same_order_every_time() {
+    let mut engine = mk_engine();
+    for pod in 10..30 {
+        let mut pod = mk_pod(&format!("web-{pod}")).terminating(at(-1000));
+        pod.metadata.owner = None;
+        see(&mut engine, pod, at(0));
+    }
+    engine.list_started(KindId::Pod);
+    engine.list_done(KindId::Pod, at(10));
+    let ended: Vec<_> = engine.take_notices();
+    let ended: Vec<_> = ended.iter().map(|notice| &notice.alert.subject).collect();
+    assert_eq!(ended.len(), 20);
+    assert!(ended.is_sorted());
 }
 
 #[test]
