@@ -396,7 +396,13 @@ fn two_reasons_of_one_failure_that_alternate_are_no_change() {
 #[test]
 fn a_since_in_the_future_counts_as_now() {
     let mut engine = mk_engine();
-    see(&mut engine, mk_pod("web-1").not_ready(at(86_400)), at(0));
+    for second in [0, 100, 200] {
+        see(
+            &mut engine,
+            mk_pod("web-1").not_ready(at(86_400)),
+            at(second),
+        );
+    }
     assert_eq!(wait(&mut engine, at(300)), [(NOT_READY, Transition::Fired)]);
 }
 
