@@ -205,6 +205,24 @@ fn nothing_resolves_during_the_first_list_nor_while_the_watch_is_down() {
     see(&mut engine, mk_pod("web-1"), at(10));
     engine.blind(KindId::Pod);
     assert_eq!(wait(&mut engine, at(1000)), []);
+    // A list that follows says nothing before it is complete.
+    engine.list_started(KindId::Pod);
+    engine.sighted(KindId::Pod, at(1001));
+    assert_eq!(see(&mut engine, mk_pod("web-1"), at(1001)), []);
+    engine.list_done(KindId::Pod, at(1002));
+    assert_eq!(wait(&mut engine, at(1002)), [(NOT_READY, RECOVERED)]);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.list_started(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(1000)), []);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(1000)), []);
     engine.sighted(KindId::Pod, at(1001));
     assert_eq!(wait(&mut engine, at(1001)), [(NOT_READY, RECOVERED)]);
 }
@@ -235,6 +253,28 @@ fn a_deleted_object_resolves_as_deleted_and_a_replacement_goes_on() {
     assert_eq!(wait(&mut engine, at(1000)), []);
     assert_eq!(see(&mut engine, mk_pod("web-2"), at(1001)), []);
     assert_eq!(wait(&mut engine, at(1121)), [(NOT_READY, RECOVERED)]);
+}
+
+#[test]
+fn a_deletion_holds_nothing_longer_than_the_recovery_before_it() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.gone("uid-web-1", at(100));
+    assert_eq!(wait(&mut engine, at(130)), [(NOT_READY, DELETED)]);
+}
+
+#[test]
+fn a_higher_severity_is_told_at_once() {
+    let mut engine = mk_engine();
+    let mut pod = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    pod.metadata.owner = None;
+    let fired = see(&mut engine, pod.clone(), at(31));
+    assert_eq!(fired, [(LOOP, Transition::Fired)]);
+    // A static pod's crash loop is critical, and it has the subject of a bare one.
+    pod.metadata.mirror = true;
+    let changed = see(&mut engine, pod, at(32));
+    assert_eq!(changed, [(LOOP, Transition::Changed)]);
 }
 
 #[test]
@@ -369,6 +409,33 @@ fn a_pod_that_is_unready_because_it_crash_loops_is_one_page() {
     assert_eq!(
         wait(&mut engine, at(760)),
         [(LOOP, RECOVERED), (NOT_READY, Transition::Fired)]
+    );
+}
+
+#[test]
+fn a_crash_loop_is_explained_by_a_kill_for_memory_only_while_its_runs_end_so() {
+    let mut engine = mk_engine();
+    let mut killed = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    killed.status.container_statuses[0].last_state = mk_terminated("OOMKilled", 137, at(0));
+    let oom = ("KubePodOOMKilled", Transition::Fired);
+    assert_eq!(see(&mut engine, killed, at(40)), [oom]);
+    let failed = mk_pod("web-1").crash_looping(at(400), 300, 7);
+    assert_eq!(
+        see(&mut engine, failed, at(400)),
+        [(LOOP, Transition::Fired)]
+    );
+
+    // Of one container, the kill explains nothing of another.
+    let mut engine = mk_engine();
+    let mut both = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    let mut proxy = mk_pod("web-1").oom_killed(at(0));
+    proxy.status.container_statuses[0].name = "proxy".into();
+    both.status
+        .container_statuses
+        .append(&mut proxy.status.container_statuses);
+    assert_eq!(
+        see(&mut engine, both, at(40)),
+        [(LOOP, Transition::Fired), oom]
     );
 }
 

@@ -362,6 +362,10 @@ impl World {
             let due = replica.engine.next_deadline();
             prop_assert!(due.is_none_or(|due| due > time), "a timer that spins");
             for notice in replica.engine.take_notices() {
+                prop_assert!(
+                    self.sees || !matches!(notice.transition, Transition::Resolved(_)),
+                    "resolved by a replica that cannot see"
+                );
                 assert_no_false_resolve(&notice, &replica.shown)?;
                 let gate = replica
                     .sharder
