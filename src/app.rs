@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{
     StreamExt as _,
-    future::{join_all, select_all},
-    stream,
+    future::join_all,
+    stream::{self, FuturesUnordered},
 };
 use tokio::{net::TcpListener, time::Instant};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -163,8 +163,11 @@ impl App {
             }
         };
         let ended = async {
-            let ended = workers.iter_mut().map(|worker| Box::pin(worker.ended()));
-            select_all(ended).await;
+            let mut ended: FuturesUnordered<_> = workers.iter_mut().map(Worker::ended).collect();
+            if ended.next().await.is_none() {
+                // There is none.
+                std::future::pending::<()>().await;
+            }
         };
         let result = tokio::select! {
             () = controller.run(stream::select_all(watches), stop) => Ok(()),
@@ -288,5 +291,28 @@ mod tests {
         assert!(value(&metrics, r#"watch_lag_seconds{kind="Pod"}"#) > 0.0);
         let offset = value(&metrics, "clock_offset_seconds");
         assert!((offset - 600.0).abs() < 2.0, "{offset}");
+    }
+
+    #[tokio::test]
+    async fn without_receivers_it_runs_until_it_is_told_to_stop() {
+        cluster::install_crypto_provider();
+        let nobody = "http://127.0.0.1:9".parse().unwrap();
+        let app = App::new(Options {
+            config: kube::Config::new(nobody),
+            clock: Clock::system(),
+            sharder: Sharder::default(),
+            cluster: String::new(),
+            listener: None,
+            receivers: Vec::new(),
+        })
+        .unwrap();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(app.run(stop.clone()));
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!running.is_finished());
+        stop.cancel();
+        running.await.unwrap().unwrap();
     }
 }

@@ -108,12 +108,14 @@ impl Engine {
         sight.listing = false;
         sight.clear = true;
         let list = sight.list;
-        let missing: Vec<Box<str>> = self
+        let mut missing: Vec<Box<str>> = self
             .objects
             .iter()
             .filter(|(_, known)| known.kind == kind && known.list != list)
             .map(|(uid, _)| uid.clone())
             .collect();
+        // What happens must not depend on the order of a hash map.
+        missing.sort_unstable();
         for uid in missing {
             self.gone(&uid, now);
         }
@@ -322,10 +324,12 @@ impl Engine {
             if let Some(deadline) = entry.deadline.take() {
                 self.timers.remove(&(deadline, Arc::clone(&key)));
             }
-            let clear = self
-                .sights
-                .get(&entry.rule.kind)
-                .is_some_and(|sight| sight.clear);
+            // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
+            let clear = entry.fired.is_none()
+                || self
+                    .sights
+                    .get(&entry.rule.kind)
+                    .is_some_and(|sight| sight.clear);
             let over: Vec<Box<str>> = entry
                 .members
                 .iter()

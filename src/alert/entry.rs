@@ -78,6 +78,8 @@ pub(super) struct Member {
     pub ends_at: Option<Timestamp>,
     lasts: Lasts,
     first_seen: Timestamp,
+    /// What the newest finding said of its start.
+    told: Since,
     /// The start of an earlier stretch of the condition, if the gap since then was shorter than the rule's hold.
     kept_since: Option<Timestamp>,
 }
@@ -102,6 +104,7 @@ impl Member {
             ends_at: None,
             lasts: finding.lasts,
             first_seen: now,
+            told: finding.since,
             kept_since: None,
         };
         member.show(finding, now);
@@ -121,11 +124,14 @@ impl Member {
             Since::FirstSeenOr(at) => at.min(first_seen),
             Since::FirstSeenAfter(at) => at.max(first_seen),
         };
-        // A crash loop's start is told anew with every crash, and less precisely: the earliest counts.
         let earlier = match finding.since {
+            // A crash loop's start is told anew with every crash, and less precisely: the earliest counts.
             Since::FirstSeenOr(_) => Some(self.since),
+            // The same again changes nothing, not even a time in the future, which counts as the time of the first look.
+            told if told == self.told => Some(self.since),
             Since::At(_) | Since::FirstSeen | Since::FirstSeenAfter(_) => self.kept_since,
         };
+        self.told = finding.since;
         self.since = earlier.map_or(since, |earlier| since.min(earlier)).min(now);
         self.ends_at = match finding.lasts {
             Lasts::WhileSeen => None,

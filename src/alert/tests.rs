@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+mod histories;
+
 use super::{Engine, Notice, Resolution, State, Transition};
 use crate::{
     cluster::{KindId, Object, Pod},
     rules::{Evaluation, Finding, Lasts, Memo, Since},
-    testing::{at, mk_pod},
+    testing::{at, mk_pod, mk_terminated},
 };
 
 /// An engine that has seen an empty cluster at `START`.
@@ -109,6 +111,69 @@ fn a_crash_loop_is_one_alert_until_it_has_run_for_ten_minutes() {
 }
 
 #[test]
+fn a_crash_loop_is_not_over_while_its_container_has_just_ended_again() {
+    let mut engine = mk_engine();
+    let looping = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    assert_eq!(
+        see(&mut engine, looping, at(31)),
+        [(LOOP, Transition::Fired)]
+    );
+    see(&mut engine, mk_pod("web-1").restarted(at(160), 7), at(160));
+    // It ends 5 s before it would count as well, and the kubelet takes 10 s to say that it backs off.
+    let mut ended = mk_pod("web-1").restarted(at(160), 7);
+    ended.status.container_statuses[0].state = mk_terminated("Error", 1, at(755));
+    assert_eq!(see(&mut engine, ended, at(755)), []);
+    assert_eq!(wait(&mut engine, at(764)), []);
+    let looping = mk_pod("web-1").crash_looping(at(755), 300, 7);
+    assert_eq!(see(&mut engine, looping, at(765)), []);
+}
+
+#[test]
+fn a_pending_clock_does_not_go_on_because_nobody_could_see() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(0)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(200));
+    engine.blind(KindId::Pod);
+    engine.list_started(KindId::Pod);
+    let again = mk_pod("web-1").not_ready(at(4990));
+    assert_eq!(see(&mut engine, again, at(5000)), []);
+    engine.list_done(KindId::Pod, at(5000));
+    assert_eq!(wait(&mut engine, at(5289)), []);
+    assert_eq!(
+        wait(&mut engine, at(5290)),
+        [(NOT_READY, Transition::Fired)]
+    );
+}
+
+#[test]
+fn what_a_pending_alert_explained_fires_when_that_ends_also_while_the_watch_is_down() {
+    let mut engine = mk_engine();
+    let looping = mk_pod("web-1").crash_looping(at(0), 10, 1);
+    see(&mut engine, looping.not_ready(at(-100)), at(0));
+    let running = mk_pod("web-1").restarted(at(10), 2).not_ready(at(-100));
+    see(&mut engine, running, at(10));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(609)), []);
+    assert_eq!(wait(&mut engine, at(610)), [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn what_a_list_ends_is_told_in_the_same_order_every_time() {
+    let mut engine = mk_engine();
+    for pod in 10..30 {
+        let mut pod = mk_pod(&format!("web-{pod}")).terminating(at(-1000));
+        pod.metadata.owner = None;
+        see(&mut engine, pod, at(0));
+    }
+    engine.list_started(KindId::Pod);
+    engine.list_done(KindId::Pod, at(10));
+    let ended: Vec<_> = engine.take_notices();
+    let ended: Vec<_> = ended.iter().map(|notice| &notice.alert.subject).collect();
+    assert_eq!(ended.len(), 20);
+    assert!(ended.is_sorted());
+}
+
+#[test]
 fn the_same_object_again_and_a_list_of_all_change_nothing() {
     let mut engine = mk_engine();
     let pod = || mk_pod("web-1").crash_looping(at(0), 160, 6);
@@ -134,6 +199,24 @@ fn nothing_resolves_during_the_first_list_nor_while_the_watch_is_down() {
     assert_eq!(wait(&mut engine, at(1000)), []);
     engine.list_done(KindId::Pod, at(1000));
     assert_eq!(wait(&mut engine, at(1000)), [(NOT_READY, RECOVERED)]);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.blind(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    // A list that follows says nothing before it is complete.
+    engine.list_started(KindId::Pod);
+    engine.sighted(KindId::Pod, at(1001));
+    assert_eq!(see(&mut engine, mk_pod("web-1"), at(1001)), []);
+    engine.list_done(KindId::Pod, at(1002));
+    assert_eq!(wait(&mut engine, at(1002)), [(NOT_READY, RECOVERED)]);
+
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.list_started(KindId::Pod);
+    assert_eq!(wait(&mut engine, at(1000)), []);
 
     let mut engine = mk_engine();
     see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
@@ -170,6 +253,28 @@ fn a_deleted_object_resolves_as_deleted_and_a_replacement_goes_on() {
     assert_eq!(wait(&mut engine, at(1000)), []);
     assert_eq!(see(&mut engine, mk_pod("web-2"), at(1001)), []);
     assert_eq!(wait(&mut engine, at(1121)), [(NOT_READY, RECOVERED)]);
+}
+
+#[test]
+fn a_deletion_holds_nothing_longer_than_the_recovery_before_it() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(-400)), at(0));
+    see(&mut engine, mk_pod("web-1"), at(10));
+    engine.gone("uid-web-1", at(100));
+    assert_eq!(wait(&mut engine, at(130)), [(NOT_READY, DELETED)]);
+}
+
+#[test]
+fn a_higher_severity_is_told_at_once() {
+    let mut engine = mk_engine();
+    let mut pod = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    pod.metadata.owner = None;
+    let fired = see(&mut engine, pod.clone(), at(31));
+    assert_eq!(fired, [(LOOP, Transition::Fired)]);
+    // A static pod's crash loop is critical, and it has the subject of a bare one.
+    pod.metadata.mirror = true;
+    let changed = see(&mut engine, pod, at(32));
+    assert_eq!(changed, [(LOOP, Transition::Changed)]);
 }
 
 #[test]
@@ -308,6 +413,33 @@ fn a_pod_that_is_unready_because_it_crash_loops_is_one_page() {
 }
 
 #[test]
+fn a_crash_loop_is_explained_by_a_kill_for_memory_only_while_its_runs_end_so() {
+    let mut engine = mk_engine();
+    let mut killed = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    killed.status.container_statuses[0].last_state = mk_terminated("OOMKilled", 137, at(0));
+    let oom = ("KubePodOOMKilled", Transition::Fired);
+    assert_eq!(see(&mut engine, killed, at(40)), [oom]);
+    let failed = mk_pod("web-1").crash_looping(at(400), 300, 7);
+    assert_eq!(
+        see(&mut engine, failed, at(400)),
+        [(LOOP, Transition::Fired)]
+    );
+
+    // Of one container, the kill explains nothing of another.
+    let mut engine = mk_engine();
+    let mut both = mk_pod("web-1").crash_looping(at(0), 160, 6);
+    let mut proxy = mk_pod("web-1").oom_killed(at(0));
+    proxy.status.container_statuses[0].name = "proxy".into();
+    both.status
+        .container_statuses
+        .append(&mut proxy.status.container_statuses);
+    assert_eq!(
+        see(&mut engine, both, at(40)),
+        [(LOOP, Transition::Fired), oom]
+    );
+}
+
+#[test]
 fn two_reasons_of_one_failure_that_alternate_are_no_change() {
     let mut engine = mk_engine();
     let failing = |reason| mk_pod("web-1").image_failing(reason, at(0));
@@ -331,7 +463,13 @@ fn two_reasons_of_one_failure_that_alternate_are_no_change() {
 #[test]
 fn a_since_in_the_future_counts_as_now() {
     let mut engine = mk_engine();
-    see(&mut engine, mk_pod("web-1").not_ready(at(86_400)), at(0));
+    for second in [0, 100, 200] {
+        see(
+            &mut engine,
+            mk_pod("web-1").not_ready(at(86_400)),
+            at(second),
+        );
+    }
     assert_eq!(wait(&mut engine, at(300)), [(NOT_READY, Transition::Fired)]);
 }
 

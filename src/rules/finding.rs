@@ -72,7 +72,7 @@ impl Finding {
     }
 }
 
-/// Where `for` starts. A time in the future counts as now.
+/// Where `for` starts. A time in the future counts as the time of the first look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// At a time that the API tells.

@@ -109,14 +109,14 @@ pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     }
 }
 
-/// Since when a container that crash looped has been running, or has been done.
+/// Since when a container that crash looped has been running. One that has ended may be about to crash loop again, so it begins anew.
 pub(super) fn well_since(pod: &Pod, container: &str) -> Option<Timestamp> {
     let view = container::all(pod).find(|view| view.name() == container)?;
     let state = &view.status.state;
     match (&state.running, &state.terminated) {
         (Some(running), _) => running.started_at,
-        (None, Some(end)) if view.is_done() => end.finished_at,
-        _ => None,
+        (None, Some(end)) => end.finished_at,
+        (None, None) => None,
     }
 }
 

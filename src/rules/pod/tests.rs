@@ -204,7 +204,14 @@ fn a_crash_loop_is_well_from_the_moment_that_the_container_tells() {
 
     let ended = json!({"terminated": {"exitCode": 1, "finishedAt": "2026-11-20T09:00:00Z"}});
     let ended = mk_pod(json!({"state": ended, "restartCount": 3}));
-    assert_eq!(ended.well_since(rule, Some("app")), None);
+    assert_eq!(
+        ended.well_since(rule, Some("app")),
+        Some(time("2026-11-20T09:00:00Z"))
+    );
+
+    let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
+    let waiting = mk_pod(json!({"state": waiting, "restartCount": 3}));
+    assert_eq!(waiting.well_since(rule, Some("app")), None);
 }
 
 // === nonsense ===
