@@ -168,7 +168,7 @@ impl Controller {
                 }
             }
             Event::Restored => {
-                self.engine.sighted(kind, now);
+                self.engine.sighted(kind);
                 self.health.restored(kind);
                 info!(kind = kind.as_str(), "the watch is back");
             }

@@ -25,6 +25,8 @@ const PRUNE_EVERY: Duration = Duration::from_secs(600);
 
 /// The alerts of a cluster: which there are is a function of the objects as they are now, and of time. Pure: no I/O, no clock.
 ///
+/// What is seen ([`Engine::observe`], [`Engine::gone`], ...) counts from the next [`Engine::advance`] on.
+///
 /// It is level-triggered. Feeding it the same object again, or all of them, changes nothing. It keeps what is broken and forgets what is fine.
 #[derive(Debug)]
 pub struct Engine {
@@ -32,6 +34,9 @@ pub struct Engine {
     alerts: HashMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
     objects: HashMap<Box<str>, Known>,
+    /// The alerts about which something new was seen. They are decided together when time passes, because an alert with thousands of members would
+    /// else be decided anew with each of them.
+    unsettled: BTreeSet<Arc<AlertKey>>,
     /// When which alert must be looked at again.
     timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     sights: BTreeMap<KindId, Sight>,
@@ -70,6 +75,7 @@ impl Engine {
             cluster: cluster.into(),
             alerts: HashMap::new(),
             objects: HashMap::new(),
+            unsettled: BTreeSet::new(),
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
             notices: Vec::new(),
@@ -108,18 +114,16 @@ impl Engine {
         sight.listing = false;
         sight.clear = true;
         let list = sight.list;
-        let mut missing: Vec<Box<str>> = self
+        let missing: Vec<Box<str>> = self
             .objects
             .iter()
             .filter(|(_, known)| known.kind == kind && known.list != list)
             .map(|(uid, _)| uid.clone())
             .collect();
-        // What happens must not depend on the order of a hash map.
-        missing.sort_unstable();
         for uid in missing {
             self.gone(&uid, now);
         }
-        self.settle_kind(kind, now);
+        self.unsettle(kind);
     }
 
     /// The watch of the kind has failed. Until it is back, nothing of the kind resolves.
@@ -128,11 +132,11 @@ impl Engine {
     }
 
     /// The watch of the kind goes on where it failed: nothing was missed. Says nothing while a list is incomplete.
-    pub fn sighted(&mut self, kind: KindId, now: Timestamp) {
+    pub fn sighted(&mut self, kind: KindId) {
         let sight = self.sights.entry(kind).or_default();
         if !sight.listing && sight.list > 0 {
             sight.clear = true;
-            self.settle_kind(kind, now);
+            self.unsettle(kind);
         }
     }
 
@@ -173,7 +177,7 @@ impl Engine {
         if alerts.is_empty() {
             self.objects.remove(uid);
         }
-        self.settle(alerts, now);
+        self.unsettled.extend(alerts);
     }
 
     /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
@@ -244,7 +248,7 @@ impl Engine {
             self.objects.remove(&meta.uid);
         }
         self.explain(&meta.uid);
-        self.settle(alerts, now);
+        self.unsettled.extend(alerts);
     }
 
     /// Works out which of the object's alerts explain which.
@@ -280,9 +284,8 @@ impl Engine {
 
     /// Lets time pass: everything that comes due until `now` happens.
     pub fn advance(&mut self, now: Timestamp) {
-        while let Some((_, key)) = self.timers.first().filter(|(time, _)| *time <= now) {
-            let key = Arc::clone(key);
-            self.settle(vec![key], now);
+        while let Some(key) = self.next_to_settle(now) {
+            self.settle(&key, now);
         }
         if now >= self.next_prune {
             self.next_prune = now.saturating_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
@@ -293,7 +296,7 @@ impl Engine {
         }
     }
 
-    /// When something happens by itself next.
+    /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.timers.first().map(|(time, _)| *time)
     }
@@ -303,72 +306,71 @@ impl Engine {
         std::mem::take(&mut self.notices)
     }
 
-    fn settle_kind(&mut self, kind: KindId, now: Timestamp) {
-        let mut keys: Vec<Arc<AlertKey>> = self
-            .alerts
-            .iter()
-            .filter(|(_, entry)| entry.rule.kind == kind)
-            .map(|(key, _)| Arc::clone(key))
-            .collect();
-        keys.sort_unstable();
-        self.settle(keys, now);
+    fn unsettle(&mut self, kind: KindId) {
+        let of_kind = self.alerts.values().filter(|entry| entry.rule.kind == kind);
+        self.unsettled
+            .extend(of_kind.map(|entry| Arc::clone(&entry.key)));
     }
 
-    /// Decides what becomes of the alerts at `now`, and of those that they explained.
-    fn settle(&mut self, mut keys: Vec<Arc<AlertKey>>, now: Timestamp) {
-        keys.reverse();
-        while let Some(key) = keys.pop() {
-            let Some(entry) = self.alerts.get_mut(&key) else {
-                continue;
+    fn next_to_settle(&mut self, now: Timestamp) -> Option<Arc<AlertKey>> {
+        self.unsettled.pop_first().or_else(|| {
+            let (_, key) = self.timers.first().filter(|(time, _)| *time <= now)?;
+            Some(Arc::clone(key))
+        })
+    }
+
+    /// Decides what becomes of the alert at `now`. Those that it explained may be to decide then.
+    fn settle(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
+        let Some(entry) = self.alerts.get_mut(key) else {
+            return;
+        };
+        if let Some(deadline) = entry.deadline.take() {
+            self.timers.remove(&(deadline, Arc::clone(key)));
+        }
+        // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
+        let clear = entry.fired.is_none()
+            || self
+                .sights
+                .get(&entry.rule.kind)
+                .is_some_and(|sight| sight.clear);
+        let over: Vec<Box<str>> = entry
+            .members
+            .iter()
+            .filter(|(_, member)| clear && member.ends_at.is_some_and(|end| end <= now))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        let left: Vec<Member> = over
+            .iter()
+            .filter_map(|uid| entry.members.remove(uid))
+            .collect();
+        let last = left.iter().max_by_key(|member| member.ends_at);
+        let transition = entry.decide(last.is_some_and(|member| member.gone), now);
+        if let Some(transition) = transition {
+            let members = if entry.is_over() {
+                left.iter().collect()
+            } else {
+                entry.shown()
             };
-            if let Some(deadline) = entry.deadline.take() {
-                self.timers.remove(&(deadline, Arc::clone(&key)));
-            }
-            // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
-            let clear = entry.fired.is_none()
-                || self
-                    .sights
-                    .get(&entry.rule.kind)
-                    .is_some_and(|sight| sight.clear);
-            let over: Vec<Box<str>> = entry
-                .members
-                .iter()
-                .filter(|(_, member)| clear && member.ends_at.is_some_and(|end| end <= now))
-                .map(|(uid, _)| uid.clone())
-                .collect();
-            let left: Vec<Member> = over
-                .iter()
-                .filter_map(|uid| entry.members.remove(uid))
-                .collect();
-            let last = left.iter().max_by_key(|member| member.ends_at);
-            let transition = entry.decide(last.is_some_and(|member| member.gone), now);
-            if let Some(transition) = transition {
-                let members = if entry.is_over() {
-                    left.iter().collect()
-                } else {
-                    entry.shown()
-                };
-                let alert = view(&self.cluster, entry, &members, now);
-                self.notices.extend(alert.map(|alert| Notice {
-                    transition,
-                    alert,
-                    at: now,
-                }));
-            }
-            if entry.is_over() {
-                self.alerts.remove(&key);
-            } else if let Some(deadline) = entry.next_deadline(now) {
-                entry.deadline = Some(deadline);
-                self.timers.insert((deadline, Arc::clone(&key)));
-            }
-            for uid in over {
-                self.leave(&uid, &key, &mut keys);
-            }
+            let alert = view(&self.cluster, entry, &members, now);
+            self.notices.extend(alert.map(|alert| Notice {
+                transition,
+                alert,
+                at: now,
+            }));
+        }
+        if entry.is_over() {
+            self.alerts.remove(key);
+        } else if let Some(deadline) = entry.next_deadline(now) {
+            entry.deadline = Some(deadline);
+            self.timers.insert((deadline, Arc::clone(key)));
+        }
+        for uid in over {
+            self.leave(&uid, key);
         }
     }
 
     /// The object is no longer a member of the alert, which may have explained others of its alerts.
-    fn leave(&mut self, uid: &str, key: &AlertKey, affected: &mut Vec<Arc<AlertKey>>) {
+    fn leave(&mut self, uid: &str, key: &AlertKey) {
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -377,7 +379,7 @@ impl Engine {
             self.objects.remove(uid);
             return;
         }
-        affected.extend(known.alerts.iter().rev().cloned());
+        self.unsettled.extend(known.alerts.iter().cloned());
         self.explain(uid);
     }
 

@@ -21,7 +21,8 @@ pub use message::{Event, Late, Message, Standing};
 pub use secret::Secret;
 pub use worker::{Handle, Worker};
 
-use outbox::{Attempt, AttemptId, Counts, Finished, Outbox};
+pub(crate) use outbox::Outbox;
+use outbox::{Attempt, AttemptId, Counts, Finished};
 
 /// A place where alerts are delivered.
 pub trait Receiver: Send + Sync + 'static {

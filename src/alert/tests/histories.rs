@@ -244,9 +244,8 @@ impl World {
                 if !self.listing {
                     self.sees = true;
                     self.show();
-                    let now = self.time();
                     for replica in &mut self.replicas {
-                        replica.engine.sighted(KindId::Pod, now);
+                        replica.engine.sighted(KindId::Pod);
                     }
                 }
             }

@@ -2,7 +2,8 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::{
-    cluster::{KindId, ObjectRef},
+    alert::{Labels, Member},
+    cluster::{KindId, ObjectRef, Subject},
     rules::Rule,
     shard::ShardKey,
 };
