@@ -369,6 +369,19 @@ fn an_out_of_memory_kill_ends_by_itself_an_hour_later() {
 }
 
 #[test]
+fn a_kill_on_a_node_whose_clock_is_ahead_ends_once() {
+    let mut engine = mk_engine();
+    let killed = || mk_pod("web-1").oom_killed(at(120));
+    let mut told = see(&mut engine, killed(), at(0));
+    // Seen again just before and just after an hour from the first look.
+    told.extend(see(&mut engine, killed(), at(3590)));
+    told.extend(see(&mut engine, killed(), at(3610)));
+    told.extend(see(&mut engine, killed(), at(3730)));
+    let oom = "KubePodOOMKilled";
+    assert_eq!(told, [(oom, Transition::Fired), (oom, RECOVERED)]);
+}
+
+#[test]
 fn evictions_are_counted_even_if_their_pods_are_gone() {
     let mut engine = mk_engine();
     for pod in 0..3 {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    LISTED, WINDOW, after, before, between, condition, container, is_true, minutes,
+    LISTED, before, between, condition, container, is_true, minutes,
     text::{self, Line, push},
+    window_end,
 };
 use crate::{
     alert::Severity,
@@ -123,11 +124,9 @@ fn push_event(
     pod: &Pod,
     complete: impl FnOnce(&mut Finding),
 ) {
-    // A clock that is ahead must not make it last.
-    let until = after(at.min(evaluation.now), WINDOW);
-    if until <= evaluation.now {
+    let Some(until) = window_end(at, evaluation.now) else {
         return;
-    }
+    };
     let mut finding = Finding::new(rule, &pod.status.reason, Since::At(at), String::new());
     finding.lasts = Lasts::UntilEvenIfGone(until);
     complete(&mut finding);

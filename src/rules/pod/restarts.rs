@@ -9,6 +9,7 @@ use super::{
     container::{self, View},
     minutes, of_job,
     text::{self, Count, End, push},
+    window_end,
 };
 use crate::{
     alert::Severity,
@@ -133,7 +134,7 @@ pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         else {
             continue;
         };
-        if &*last.reason == LOST_SIGHT || !is_recent(finished, evaluation.now) {
+        if &*last.reason == LOST_SIGHT || window_end(finished, evaluation.now).is_none() {
             continue;
         }
         let count = i64::from(view.status.restart_count);
@@ -227,11 +228,9 @@ pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         else {
             continue;
         };
-        // A clock that is ahead must not make it last.
-        let until = after(finished.min(evaluation.now), WINDOW);
-        if until <= evaluation.now {
+        let Some(until) = window_end(finished, evaluation.now) else {
             continue;
-        }
+        };
         let summary = format!(
             "{} {} was killed for its memory: {}, {}",
             view.role.as_str(),
@@ -244,9 +243,4 @@ pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         finding.lasts = Lasts::Until(until);
         evaluation.findings.push(finding);
     }
-}
-
-/// Whether it happened within [`WINDOW`], or about now on a clock that is ahead.
-fn is_recent(time: Timestamp, now: Timestamp) -> bool {
-    time > before(now, WINDOW) && time < after(now, WINDOW)
 }
