@@ -1,5 +1,7 @@
 //! The cluster that a command is about.
 
+use std::path::PathBuf;
+
 use futures::StreamExt as _;
 use jiff::Timestamp;
 
@@ -15,6 +17,24 @@ pub struct ClusterArgs {
     /// The kubeconfig context to use, if not its current one
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+/// Where a command reads objects from: a cluster, or files.
+#[derive(Debug, clap::Args)]
+pub struct SourceArgs {
+    /// The cluster, if there are no files.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+
+    /// Read objects from a file, a folder or standard input (`-`); may be repeated
+    #[arg(
+        short,
+        long = "file",
+        visible_alias = "filename",
+        value_name = "FILE",
+        conflicts_with = "context"
+    )]
+    pub files: Vec<PathBuf>,
 }
 
 impl ClusterArgs {

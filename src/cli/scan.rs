@@ -3,7 +3,6 @@
 use std::{
     cmp::Reverse,
     io::{self, IsTerminal as _, Write},
-    path::PathBuf,
     time::Duration,
 };
 
@@ -13,7 +12,7 @@ use serde::Serialize;
 
 use super::{
     Exit,
-    cluster::ClusterArgs,
+    cluster::SourceArgs,
     files::{self, FileError, FileReason},
     table::{self, Cell, Style},
 };
@@ -32,17 +31,7 @@ use crate::{
 #[command(after_long_help = AFTER_HELP)]
 pub struct Args {
     #[command(flatten)]
-    cluster: ClusterArgs,
-
-    /// Read objects from a file, a folder or standard input (`-`); may be repeated
-    #[arg(
-        short,
-        long = "file",
-        visible_alias = "filename",
-        value_name = "FILE",
-        conflicts_with = "context"
-    )]
-    files: Vec<PathBuf>,
+    source: SourceArgs,
 
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -115,7 +104,7 @@ pub enum AtFrom {
 ///
 /// The scan is not possible at all, or the output cannot be written to.
 pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
-    let found = if args.files.is_empty() {
+    let found = if args.source.files.is_empty() {
         live(args, settings)?
     } else {
         saved(args, settings)
@@ -149,7 +138,7 @@ fn print(output: Output, found: &Found) -> io::Result<()> {
 fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
     let mut engine = Engine::new(settings.cluster.as_str());
     let mut objects = 0;
-    let (at, errors) = args.cluster.read(|object, now| {
+    let (at, errors) = args.source.cluster.read(|object, now| {
         engine.observe(&object, now);
         objects += 1;
     })?;
@@ -166,7 +155,7 @@ fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
 
 /// Scans files.
 fn saved(args: &Args, settings: &Settings) -> Found {
-    let mut input = files::read(&args.files);
+    let mut input = files::read(&args.source.files);
     let (at, at_from) = match (args.at, input.newest) {
         (Some(at), _) => (at, AtFrom::Given),
         (None, Some(newest)) => (newest, AtFrom::Newest),

@@ -3,12 +3,11 @@
 use std::{
     collections::BTreeSet,
     io::{self, IsTerminal as _, Write},
-    path::PathBuf,
 };
 
 use super::{
     Exit,
-    cluster::ClusterArgs,
+    cluster::SourceArgs,
     files,
     table::{self, Cell, Style},
 };
@@ -46,17 +45,7 @@ pub struct OwnerArgs {
 #[derive(Debug, clap::Args)]
 pub struct BalanceArgs {
     #[command(flatten)]
-    cluster: ClusterArgs,
-
-    /// Read objects from a file, a folder or standard input (`-`), as `scan` does; may be repeated
-    #[arg(
-        short,
-        long = "file",
-        visible_alias = "filename",
-        value_name = "FILE",
-        conflicts_with = "context"
-    )]
-    files: Vec<PathBuf>,
+    source: SourceArgs,
 
     /// How many shards there are, if not as many as the environment says
     #[arg(long, value_name = "N", value_parser = total_parser())]
@@ -84,13 +73,13 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
         Command::Balance(args) => {
             let total = args.total.unwrap_or_else(|| settings.sharder.total());
             let mut subjects = BTreeSet::new();
-            let errors = if args.files.is_empty() {
-                let (_, errors) = args.cluster.read(|object, _| {
+            let errors = if args.source.files.is_empty() {
+                let (_, errors) = args.source.cluster.read(|object, _| {
                     subjects.insert(object.subject().0);
                 })?;
                 errors
             } else {
-                let input = files::read(&args.files);
+                let input = files::read(&args.source.files);
                 subjects.extend(input.objects.iter().map(|object| object.subject().0));
                 input.errors
             };

@@ -1,6 +1,7 @@
 use std::sync::LazyLock;
 
 use super::*;
+use crate::cli::cluster::ClusterArgs;
 use crate::{
     alert::{Labels, Member},
     cluster::{KindId, ObjectRef, Subject},
@@ -169,14 +170,16 @@ fn objects_that_tell_no_time_hide_no_error() {
         path
     };
     let args = Args {
-        cluster: ClusterArgs::default(),
-        files: vec![
-            file(
-                "timeless.yaml",
-                "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
-            ),
-            file("broken.json", "{"),
-        ],
+        source: SourceArgs {
+            cluster: ClusterArgs::default(),
+            files: vec![
+                file(
+                    "timeless.yaml",
+                    "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n",
+                ),
+                file("broken.json", "{"),
+            ],
+        },
         output: Output::Json,
         fail_on: None,
         at: None,
