@@ -294,24 +294,20 @@ async fn a_story_with_faults(seed: u64) {
     world.end().await;
 }
 
-/// Each workload's messages alternate, and each of them was true at some moment since the one before.
+/// Each workload's messages alternate, and tell what it was, in the order in which it was so. They may leave out what nobody could see. When they come says
+/// little: a watch that is back may tell within a moment what has happened in ten seconds, and a message may arrive after the next change.
 fn assert_told_truly(seed: u64, told: &[Told], truth: &BTreeMap<String, Vec<(Instant, bool)>>) {
     for (name, history) in truth {
-        let mut before: Option<&Told> = None;
+        let mut fired = false;
+        let mut later = history.iter();
         for told in told.iter().filter(|told| told.workload == *name) {
-            let fired = before.is_some_and(|before| before.firing);
             assert_ne!(fired, told.firing, "seed {seed}: {name} was told twice");
-            let since = before.map(|before| before.at);
-            let was_so = history.iter().enumerate().any(|(index, &(at, stuck))| {
-                let until = history.get(index + 1).map_or(told.at, |next| next.0);
-                stuck == told.firing && at <= told.at && since.is_none_or(|since| until >= since)
-            });
             assert!(
-                was_so,
-                "seed {seed}: {name} was told to be firing = {}, and never was",
+                later.any(|&(at, stuck)| stuck == told.firing && at <= told.at),
+                "seed {seed}: {name} was told to be firing = {}, and was not since the message before",
                 told.firing
             );
-            before = Some(told);
+            fired = told.firing;
         }
     }
 }
