@@ -203,7 +203,8 @@ impl<A: Alerts> Replica<A> {
             found => found,
         };
         if let Some((version, state)) = found {
-            held.succeeded(step);
+            // Only this step: that it can be read does not mean that it can be written.
+            held.succeeded(Step::Load);
             let book = Book::new(epoch, state.map(|state| (version, state)));
             match &mut held.book {
                 Some(old) if old.unread && old.state.epoch == epoch => old.read_late(shard, book),

@@ -153,6 +153,15 @@ impl<A: Alerts> Replica<A> {
 
     // === The gate ===
 
+    /// Whether this replica holds a shard's Lease, by its own clock. Holding its [own](Holder::shard) is being ready.
+    pub fn holds(&self, shard: Shard, now: Instant) -> bool {
+        self.is_mine(shard)
+            && self
+                .held
+                .get(&shard)
+                .is_some_and(|held| self.timing.may_start(held.renewed, now, Duration::ZERO))
+    }
+
     /// Whether this replica serves a shard: it holds the Lease by its own clock, has looked since it took it, and the Lease says that nothing older than the
     /// record's epoch is served any more.
     ///
