@@ -109,7 +109,7 @@ impl Situation<'_> {
             .view
             .leases()
             .flat_map(|(_, lease)| [lease.acknowledged, lease.adopted]);
-        let of_states = self.view.states().map(|(_, _, epoch)| epoch);
+        let of_states = self.view.states().map(|(_, epoch)| epoch);
         let highest = of_leases.chain(of_states).max().unwrap_or_default();
         let mut actions = vec![Action::WriteRecord(Record {
             epoch: highest.saturating_add(1),
@@ -266,8 +266,8 @@ impl Situation<'_> {
         let old = self
             .view
             .states()
-            .filter(|(_, _, epoch)| *epoch < record.epoch);
-        actions.extend(old.map(|(shard, _, _)| Action::DeleteState(shard)));
+            .filter(|(_, epoch)| *epoch < record.epoch);
+        actions.extend(old.map(|(shard, _)| Action::DeleteState(shard)));
         actions
     }
 }

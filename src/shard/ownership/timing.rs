@@ -180,7 +180,14 @@ mod tests {
                 error(s(15), s(10), s(0)),
             ]
             .join("\n"),
-            @""
+            @r"
+        the lease duration is 0ns: set it to a whole number of seconds, from 1 s to 2147483647 s
+        the lease duration is 15.5s: set it to a whole number of seconds, from 1 s to 2147483647 s
+        the lease duration is 2147483648s: set it to a whole number of seconds, from 1 s to 2147483647 s
+        the renew deadline is 14.25s: set it below 14.25s, the lease duration (15s) less 5 % for clocks that drift
+        the retry period is 6s: set it above 0 s, and to at most 5s, half of the renew deadline
+        the retry period is 0ns: set it above 0 s, and to at most 5s, half of the renew deadline
+        "
         );
     }
 }

@@ -97,6 +97,24 @@ impl View {
         true
     }
 
+    /// This version of a shard's Lease was deleted; in which version that was will be seen.
+    pub fn forget_lease(&mut self, shard: Shard, deleted: Version) {
+        if let Some(lease) = self.leases.get_mut(&shard)
+            && lease.seen.version == deleted
+        {
+            lease.seen.object = None;
+        }
+    }
+
+    /// This version of a shard's state was deleted; in which version that was will be seen.
+    pub fn forget_state(&mut self, shard: Shard, deleted: Version) {
+        if let Some(state) = self.states.get_mut(&shard)
+            && state.version == deleted
+        {
+            state.object = None;
+        }
+    }
+
     /// The record, unless there is none.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()?.object.as_ref()
@@ -124,11 +142,16 @@ impl View {
             .filter_map(|(shard, lease)| Some((*shard, lease.seen.object.as_ref()?)))
     }
 
-    /// All states that there are: shard, version and epoch.
-    pub fn states(&self) -> impl Iterator<Item = (Shard, Version, Epoch)> {
+    /// The epochs of all states that there are.
+    pub fn states(&self) -> impl Iterator<Item = (Shard, Epoch)> {
         self.states
             .iter()
-            .filter_map(|(shard, state)| Some((*shard, state.version, state.object?)))
+            .filter_map(|(shard, state)| Some((*shard, state.object?)))
+    }
+
+    /// The version of a shard's state, unless there is none.
+    pub fn state_version(&self, shard: Shard) -> Option<Version> {
+        self.states.get(&shard)?.version()
     }
 
     /// Whether a Lease was renewed, or changed hands, within its duration: by one's own clock, and at the time at which that was seen. A Lease that

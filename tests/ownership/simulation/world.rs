@@ -488,7 +488,7 @@ impl World {
                 .copied();
             let Some(known) = known else { continue };
             // Now and then again what was sent before.
-            let again = self.chance(0.02);
+            let again = self.chance(0.1);
             let owed = !known.sent || again;
             if owed && pod.replica.is_saved(shard) {
                 self.send(pod, index, known.version);

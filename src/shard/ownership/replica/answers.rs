@@ -43,6 +43,12 @@ impl<A: Alerts> Replica<A> {
             }
         }
         match (object, purpose) {
+            (Object::Lease(shard), Purpose::Delete(version)) if outcome == Outcome::Good => {
+                self.view.forget_lease(shard, version);
+            }
+            (Object::State(shard), Purpose::Delete(version)) if outcome == Outcome::Good => {
+                self.view.forget_state(shard, version);
+            }
             (Object::Lease(shard), purpose) => {
                 self.answer_to_lease(shard, &purpose, outcome, sent);
                 self.note_read(shard, outcome == Outcome::Good);
@@ -67,7 +73,6 @@ impl<A: Alerts> Replica<A> {
             (Object::State(old), Purpose::Adopt(shard)) => {
                 self.answer_to_adopt(shard, old, id, state, now);
             }
-            // A deletion is not repeated at once: the watch needs a moment to show it.
             (Object::State(_) | Object::Record, _) => {}
         }
     }
@@ -94,11 +99,7 @@ impl<A: Alerts> Replica<A> {
                 self.see_state(shard, version, epoch);
                 (Outcome::Good, Some((version, state)))
             }
-            (Answer::Deleted, _) => {
-                let until = now + self.timing.retry_period();
-                self.not_before.insert(object, until);
-                (Outcome::Good, None)
-            }
+            (Answer::Deleted, _) => (Outcome::Good, None),
             (Answer::Conflict, _) => (Outcome::Conflict, None),
             (Answer::Refused, _) => (Outcome::Refused, None),
             // Of another object than was asked for: it tells nothing.

@@ -75,8 +75,10 @@ struct Pending {
 /// What a request is for.
 #[derive(Debug)]
 enum Purpose {
-    /// To write or delete something that is only noted.
+    /// To write something that is only noted.
     Write,
+    /// To delete this version.
+    Delete(Version),
     /// To hold a Lease.
     Renew,
     /// To write a state; before an acknowledgement, a last time.
@@ -93,7 +95,10 @@ enum Purpose {
 
 impl Purpose {
     const fn writes(&self) -> bool {
-        matches!(self, Self::Write | Self::Renew | Self::Save(..))
+        matches!(
+            self,
+            Self::Write | Self::Delete(_) | Self::Renew | Self::Save(..)
+        )
     }
 }
 

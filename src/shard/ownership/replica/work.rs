@@ -57,14 +57,14 @@ impl<A: Alerts> Replica<A> {
                 }
                 Action::DeleteLease(shard) => {
                     if let Some(version) = self.view.lease_version(shard) {
-                        self.delete(Object::Lease(shard), Call::DeleteLease(shard, version), now);
+                        let call = Call::DeleteLease(shard, version);
+                        self.delete(Object::Lease(shard), version, call, now);
                     }
                 }
                 Action::DeleteState(shard) => {
-                    let mut states = self.view.states();
-                    if let Some((_, version, _)) = states.find(|(other, ..)| *other == shard) {
-                        drop(states);
-                        self.delete(Object::State(shard), Call::DeleteState(shard, version), now);
+                    if let Some(version) = self.view.state_version(shard) {
+                        let call = Call::DeleteState(shard, version);
+                        self.delete(Object::State(shard), version, call, now);
                     }
                 }
             }
@@ -326,9 +326,9 @@ impl<A: Alerts> Replica<A> {
         }
     }
 
-    fn delete(&mut self, object: Object, call: Call<A>, now: Instant) {
+    fn delete(&mut self, object: Object, version: Version, call: Call<A>, now: Instant) {
         if self.is_free(object) {
-            self.ask(object, Purpose::Write, call, now);
+            self.ask(object, Purpose::Delete(version), call, now);
         }
     }
 }
