@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alertkube::shard::{
     ShardKey,
-    ownership::{Answer, Call, Holder, Replica, RequestId, Shard, Timing, Version},
+    ownership::{Answer, Call, Holder, Replica, Request, RequestId, Shard, Timing, Version},
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -154,13 +154,13 @@ impl Pod {
     pub fn send(
         &mut self,
         at: f64,
-        id: RequestId,
-        call: Call<Memory>,
+        request: Request<Memory>,
         delays: bool,
         api: &mut Api,
         flights: &mut Vec<Flight>,
         rng: &mut fastrand::Rng,
     ) {
+        let Request { id, call } = request;
         if at < self.cut_until {
             self.mail.push((at + TIME_OUT, id, Answer::Unknown));
             return;

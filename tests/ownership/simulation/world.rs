@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    fn fail(&mut self, text: String) {
+    fn fail(&mut self, text: &str) {
         self.log(format_args!("FAILED: {text}"));
         self.report
             .failures
@@ -431,8 +431,7 @@ impl World {
             for request in output.requests {
                 pod.send(
                     self.now,
-                    request.id,
-                    request.call,
+                    request,
                     delays,
                     &mut self.api,
                     &mut self.flights,
@@ -509,7 +508,7 @@ impl World {
         self.delivered[index] = version;
         let (who, end) = self.flying[index];
         if who != pod.number && end > self.now {
-            self.fail(format!(
+            self.fail(&format!(
                 "{key} is sent by {} while it is by pod {who}",
                 pod.me
             ));
@@ -530,7 +529,7 @@ impl World {
         if version < delivered {
             if self.now >= self.lenient_until {
                 let key = self.keys[index];
-                self.fail(format!(
+                self.fail(&format!(
                     "{} knows {version} of {key}, {delivered} was delivered",
                     pod.me
                 ));
@@ -547,7 +546,7 @@ impl World {
         self.log(format_args!("{record:?}"));
         let order = |record: &Record| (record.epoch, record.previous.is_none());
         if self.record.as_ref().map(order) > record.as_ref().map(order) {
-            self.fail(format!(
+            self.fail(&format!(
                 "the record went back: {:?}, {record:?}",
                 self.record
             ));
@@ -588,7 +587,7 @@ impl World {
             }
         }
         for failure in failures {
-            self.fail(failure);
+            self.fail(&failure);
         }
     }
 
@@ -597,7 +596,7 @@ impl World {
         let total = self.set.total;
         let right = |record: &Record| (record.active, record.previous) == (total, None);
         if !self.api.record().is_some_and(right) {
-            self.fail(format!("{:?}, want total {total}", self.api.record()));
+            self.fail(&format!("{:?}, want total {total}", self.api.record()));
         }
         for shard in Shard::all(total) {
             let holder = self
@@ -605,12 +604,12 @@ impl World {
                 .lease(shard)
                 .and_then(|lease| lease.held_by.replica());
             if !holder.is_some_and(|holder| holder.owns(shard)) {
-                self.fail(format!("{shard} is held by {holder:?}"));
+                self.fail(&format!("{shard} is held by {holder:?}"));
             }
         }
         let unowned = self.unowned.iter().filter(|since| since.is_some()).count();
         if unowned > 0 {
-            self.fail(format!("{unowned} keys have no owner"));
+            self.fail(&format!("{unowned} keys have no owner"));
         }
         let mine = |name: &Name| match name {
             Name::Record => true,
@@ -618,7 +617,7 @@ impl World {
         };
         let left: Vec<_> = self.api.names().filter(|name| !mine(name)).collect();
         if !left.is_empty() {
-            self.fail(format!("left over: {left:?}"));
+            self.fail(&format!("left over: {left:?}"));
         }
     }
 }
