@@ -32,9 +32,10 @@ pub(super) enum Look {
     Done,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Trouble {
     since: Instant,
+    last: Instant,
     given_up: bool,
 }
 
@@ -50,16 +51,22 @@ impl<A> Held<A> {
         }
     }
 
-    /// Counts a failure. Whether this is the one with which to give up: only failures count, not the time that passes without any (a process that was stopped for
-    /// a minute has not tried for a minute).
+    /// Counts a failure. Whether this is the one with which to give up. Only failures that follow each other count, not the time that passes without any: what
+    /// fails twice in an hour has not failed for an hour, and a process that was stopped for a minute has not tried for a minute.
     pub fn failed(&mut self, step: Step, timing: &Timing, now: Instant) -> bool {
-        let trouble = self.trouble.entry(step).or_insert(Trouble {
+        let new = Trouble {
             since: now,
+            last: now,
             given_up: false,
-        });
-        let first = !trouble.given_up
-            && now.saturating_duration_since(trouble.since) >= timing.give_up_after();
-        trouble.given_up |= first;
+        };
+        let trouble = self.trouble.entry(step).or_insert(new);
+        if now.saturating_duration_since(trouble.last) > timing.give_up_after() / 2 {
+            *trouble = new;
+        }
+        trouble.last = now;
+        let long = now.saturating_duration_since(trouble.since) >= timing.give_up_after();
+        let first = long && !trouble.given_up;
+        trouble.given_up |= long;
         first
     }
 

@@ -551,6 +551,8 @@ fn an_old_state_that_is_not_of_the_epoch_before_counts_as_empty() {
 #[test]
 fn an_own_state_of_an_older_epoch_counts_as_empty_and_so_do_its_marks() {
     let mut bench = Bench::new("1/3/a", 5);
+    // Nobody has come to delete it.
+    bench.refuse = |call| matches!(call, Call::DeleteState(..));
     bench.server.set_state(OWN, 3, &[(own_key(), 7)]);
     bench
         .server
@@ -625,6 +627,29 @@ fn a_last_write_that_fails_for_30_s_is_given_up_loudly() {
             .changes
             .contains(&Change::Incomplete(OWN, Step::LastWrite(2)))
     );
+}
+
+#[test]
+fn failures_far_apart_are_no_outage() {
+    let mut bench = Bench::serving("1/3/a", 1);
+    let fail = |bench: &mut Bench| {
+        bench.replica.alerts_mut(OWN).unwrap().insert(own_key(), 1);
+        for request in bench.poll() {
+            match &request.call {
+                Call::WriteState { .. } => {
+                    bench.replica.answer(request.id, Answer::Unknown, bench.now);
+                }
+                _ => bench.answer(request),
+            }
+        }
+    };
+    fail(&mut bench);
+    // It is read again, and there is nothing to write for a while.
+    bench.wait(60);
+    fail(&mut bench);
+    bench.wait(60);
+    let gave_up = |change: &Change| matches!(change, Change::Incomplete(..));
+    assert!(!bench.changes.iter().any(gave_up));
 }
 
 #[test]
