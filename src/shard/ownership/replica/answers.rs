@@ -36,7 +36,11 @@ impl<A: Alerts> Replica<A> {
             }
             Outcome::Refused | Outcome::Unknown => {
                 let until = now + self.timing.retry_period() / 2;
-                self.not_before.insert(object, until);
+                let map = match purpose {
+                    Purpose::Delete(_) => &mut self.no_delete_before,
+                    _ => &mut self.not_before,
+                };
+                map.insert(object, until);
                 if purpose.writes() && outcome == Outcome::Unknown {
                     self.doubtful.insert(object);
                 }

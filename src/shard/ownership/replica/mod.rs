@@ -49,6 +49,8 @@ pub struct Replica<A> {
     doubtful: BTreeSet<Object>,
     /// Objects for which the API server has just failed: not before then.
     not_before: BTreeMap<Object, Instant>,
+    /// The same for deleting, which may be refused for ever (it is a right of its own), and must hold up nothing else.
+    no_delete_before: BTreeMap<Object, Instant>,
 
     requests: Vec<Request<A>>,
     changes: Vec<Change>,
@@ -118,6 +120,7 @@ impl<A: Alerts> Replica<A> {
             pending: BTreeMap::new(),
             doubtful: BTreeSet::new(),
             not_before: BTreeMap::new(),
+            no_delete_before: BTreeMap::new(),
             requests: Vec::new(),
             changes: Vec::new(),
             told: (BTreeSet::new(), None),
@@ -261,6 +264,7 @@ impl<A: Alerts> Replica<A> {
     /// Looks at how things are, and says what to ask for. It can be called at any time, and asks for nothing twice.
     pub fn poll(&mut self, now: Instant) -> Output<A> {
         self.not_before.retain(|_, until| *until > now);
+        self.no_delete_before.retain(|_, until| *until > now);
         for object in std::mem::take(&mut self.doubtful) {
             self.read(object, Purpose::Read, now);
         }

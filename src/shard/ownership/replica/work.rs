@@ -327,7 +327,7 @@ impl<A: Alerts> Replica<A> {
     }
 
     fn delete(&mut self, object: Object, version: Version, call: Call<A>, now: Instant) {
-        if self.is_free(object) {
+        if self.is_free(object) && !self.no_delete_before.contains_key(&object) {
             self.ask(object, Purpose::Delete(version), call, now);
         }
     }
