@@ -5,7 +5,7 @@ mod simulation;
 use simulation::{FAULTS, Options, run, summary};
 
 /// How many seeds each test tries; about a second each.
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 2;
 
 fn try_seeds(first: u64, options: &Options) -> Vec<(u64, simulation::Report)> {
     let seeds = first..first + SEEDS;
