@@ -3,6 +3,7 @@
 mod balance;
 mod gate;
 mod key;
+pub mod ownership;
 mod sharder;
 
 pub use balance::{Balance, moved};
