@@ -12,7 +12,7 @@
 //! 5. **Gate by one's own clock.** What starts must be over before the Lease could be taken.
 //! 6. **Take, look, then serve.** Watches are late: who has taken a Lease reads the record and the state directly before it serves.
 //!
-//! [`decide`] is rules 1 to 3, and says when 4 is due: a pure function of what is seen, who one is, and one's own clock. [`Replica`] is what one replica does about it, and
+//! [`decide()`] is rules 1 to 3, and says when 4 is due: a pure function of what is seen, who one is, and one's own clock. [`Replica`] is what one replica does about it, and
 //! 4 to 6: it takes in answers, watch events and time, and gives out requests. It does no I/O itself, so that a simulation can put thousands of
 //! crashes, pauses, cuts and rescales into minutes (`tests/ownership`).
 
