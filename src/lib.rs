@@ -18,3 +18,4 @@ pub mod sim;
 #[cfg(test)]
 mod testing;
 mod text;
+mod time;

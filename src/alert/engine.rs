@@ -18,6 +18,7 @@ use crate::{
     cluster::{KindId, Object},
     rules::{Evaluation, Finding, Memo},
     shard::ShardKey,
+    time::after,
 };
 
 /// How often what is remembered of well objects is looked through for what is no longer needed.
@@ -288,7 +289,7 @@ impl Engine {
             self.settle(&key, now);
         }
         if now >= self.next_prune {
-            self.next_prune = now.saturating_add(PRUNE_EVERY).unwrap_or(Timestamp::MAX);
+            self.next_prune = after(now, PRUNE_EVERY);
             self.objects.retain(|_, known| {
                 known.memo.prune(now);
                 !(known.alerts.is_empty() && known.memo.is_empty())

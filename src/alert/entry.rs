@@ -9,6 +9,7 @@ use crate::{
     cluster::{Object, ObjectRef, Subject, WorkloadType},
     rules::{Finding, Lasts, Rule, Since},
     shard::ShardKey,
+    time::after,
 };
 
 /// How long an alert outlives its last object at most. A replacement that shows the same condition continues it.
@@ -349,9 +350,4 @@ impl Entry {
             .filter(|&time| time > now)
             .min()
     }
-}
-
-/// The time `duration` after `time`, or the end of time.
-fn after(time: Timestamp, duration: Duration) -> Timestamp {
-    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
 }

@@ -10,6 +10,7 @@ use crate::{
     cluster::{ObjectRef, Subject},
     rules::Rule,
     shard::ShardKey,
+    time::between,
 };
 
 /// The labels that are no part of an alert's identity: they may change while it stands.
@@ -183,9 +184,7 @@ impl Alert {
     /// How long the condition stood, at most until `now`.
     pub fn duration(&self, now: Timestamp) -> Duration {
         let end = self.ends_at.unwrap_or(now);
-        end.duration_since(self.starts_at)
-            .try_into()
-            .unwrap_or_default()
+        between(self.starts_at, end)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::{
     cmp::Reverse,
     io::{self, IsTerminal as _, Write},
-    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -20,6 +19,7 @@ use crate::{
     alert::{Alert, Engine, Severity, State},
     settings::{self, Settings},
     text,
+    time::between,
 };
 
 /// Says once what is wrong now: in the cluster, or in objects that were saved from one
@@ -239,7 +239,7 @@ fn row(alert: &Alert, at: Timestamp) -> [Cell; 8] {
         (State::Inhibited | State::Resolved, _) => (Style::Dim, Style::Dim),
     };
     let fires_in = match alert.state {
-        State::Pending => text::duration(until(at, alert.fires_at)),
+        State::Pending => text::duration(between(at, alert.fires_at)),
         State::Firing => "now".to_owned(),
         State::Inhibited | State::Resolved => "-".to_owned(),
     };
@@ -249,15 +249,11 @@ fn row(alert: &Alert, at: Timestamp) -> [Cell; 8] {
         Cell::plain(alert.rule.name),
         Cell::new(alert.severity.as_str(), severity),
         Cell::new(alert.state.as_str(), state),
-        Cell::plain(text::duration(until(alert.starts_at, at))),
+        Cell::plain(text::duration(between(alert.starts_at, at))),
         Cell::plain(fires_in),
         Cell::number(&alert.members.len()),
         Cell::plain(text::one_line(summary)),
     ]
-}
-
-fn until(from: Timestamp, to: Timestamp) -> Duration {
-    to.duration_since(from).try_into().unwrap_or_default()
 }
 
 fn write_summary(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<()> {

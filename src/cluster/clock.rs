@@ -8,6 +8,8 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+use crate::time::{after, between};
+
 /// How far two good clocks may drift apart, in either direction: what NTP is allowed to slew.
 const DRIFT: f64 = 500e-6;
 
@@ -102,7 +104,7 @@ impl Clock {
     pub fn instant(&self, time: Timestamp) -> Instant {
         let reading = self.lock();
         let start = reading.time_at(reading.origin);
-        let ahead: Duration = time.duration_since(start).try_into().unwrap_or_default();
+        let ahead = between(start, time);
         reading.origin
             + ahead
                 .div_f64(reading.rate)
@@ -169,7 +171,7 @@ impl Reading {
         let passed = moment
             .saturating_duration_since(self.origin)
             .mul_f64(self.rate);
-        self.base.saturating_add(passed).unwrap_or(Timestamp::MAX)
+        after(self.base, passed)
     }
 
     /// The corrected time at a moment.

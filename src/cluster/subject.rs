@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Meta, Owner};
+use crate::time::{after, before};
 
 pub use parse::SubjectError;
 
@@ -164,8 +165,8 @@ fn without_minute(name: &str, created: Timestamp) -> Option<&str> {
         return None;
     }
     let scheduled = Timestamp::from_second(minute.parse::<i64>().ok()?.checked_mul(60)?).ok()?;
-    let earliest = created.saturating_sub(JOB_LATE).unwrap_or(Timestamp::MIN);
-    let latest = created.saturating_add(JOB_EARLY).unwrap_or(Timestamp::MAX);
+    let earliest = before(created, JOB_LATE);
+    let latest = after(created, JOB_EARLY);
     (earliest..=latest).contains(&scheduled).then_some(name)
 }
 

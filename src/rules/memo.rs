@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::time::before;
+
 /// No rule looks further back than this.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
@@ -68,7 +70,7 @@ impl Memo {
 
     /// Forgets what is too old for any rule.
     pub fn prune(&mut self, now: Timestamp) {
-        self.forget(now.saturating_sub(RETENTION).unwrap_or(Timestamp::MIN));
+        self.forget(before(now, RETENTION));
     }
 
     /// Whether nothing is remembered.

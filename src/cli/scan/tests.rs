@@ -1,4 +1,4 @@
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use super::*;
 use crate::cli::cluster::ClusterArgs;

@@ -15,7 +15,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Evaluation, Rule, Since};
-use crate::cluster::{Condition, Kind, KindId, Meta, Pod, Subject, WorkloadType};
+use crate::{
+    cluster::{Condition, Kind, KindId, Meta, Pod, Subject, WorkloadType},
+    time::{after, before, between},
+};
 
 /// Every rule on Pods.
 pub const RULES: &[&Rule] = &[
@@ -146,24 +149,11 @@ const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)
 }
 
-fn after(time: Timestamp, duration: Duration) -> Timestamp {
-    time.saturating_add(duration).unwrap_or(Timestamp::MAX)
-}
-
-fn before(time: Timestamp, duration: Duration) -> Timestamp {
-    time.saturating_sub(duration).unwrap_or(Timestamp::MIN)
-}
-
 /// When an event no longer counts; `None` if that is over, or if it is so far ahead that its clock must be wrong. It follows from the event's own time
 /// alone: were it cut to now, because a clock is a little ahead, another look could revive an alert that has ended.
 fn window_end(event: Timestamp, now: Timestamp) -> Option<Timestamp> {
     let end = after(event, WINDOW);
     (end > now && event < after(now, WINDOW)).then_some(end)
-}
-
-/// How long it is from one time to the other; zero if they are the other way round.
-fn between(from: Timestamp, to: Timestamp) -> Duration {
-    to.duration_since(from).try_into().unwrap_or_default()
 }
 
 /// From this time if the API told one, else from when it was first seen.

@@ -192,11 +192,9 @@ fn back_off(restarts: u32) -> String {
 }
 
 fn after(time: Timestamp, seconds: u64) -> Timestamp {
-    time.saturating_add(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MAX)
+    crate::time::after(time, Duration::from_secs(seconds))
 }
 
 fn before(time: Timestamp, seconds: u64) -> Timestamp {
-    time.saturating_sub(Duration::from_secs(seconds))
-        .unwrap_or(Timestamp::MIN)
+    crate::time::before(time, Duration::from_secs(seconds))
 }
