@@ -411,7 +411,7 @@ impl Engine {
     pub fn findings(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
         for entry in self.alerts.values() {
-            *counts.entry(entry.rule.name).or_default() += entry.shown().len();
+            *counts.entry(entry.rule.name).or_default() += entry.shown_count();
         }
         counts
     }

@@ -272,6 +272,12 @@ impl Entry {
             .filter(move |member| !member.explained && member.fires_at() <= now)
     }
 
+    /// How many members there are to show.
+    pub fn shown_count(&self) -> usize {
+        let shown = self.members.values().filter(|member| member.is_shown());
+        shown.count()
+    }
+
     /// The members to show, in order of their objects.
     pub fn shown(&self) -> Vec<&Member> {
         let mut members: Vec<&Member> = self
@@ -306,14 +312,13 @@ impl Entry {
         }
     }
 
-    /// Whether it would fire if nothing explained it.
+    /// Whether it would fire if nothing explained it. Not asked of one that fires.
     fn is_inhibited(&self, now: Timestamp) -> bool {
         let due = || self.standing(now).filter(|member| member.fires_at() <= now);
-        self.fired.is_none()
-            && due()
-                .map(|member| member.quorum)
-                .min()
-                .is_some_and(|quorum| due().count() >= quorum)
+        due()
+            .map(|member| member.quorum)
+            .min()
+            .is_some_and(|quorum| due().count() >= quorum)
     }
 
     /// When it fires if nothing changes: when as many members are due as it takes.
