@@ -26,7 +26,7 @@ mod view;
 
 pub use decide::{Action, Situation, decide};
 pub use holder::{HeldBy, Holder, HolderError};
-pub use objects::{Alerts, Epoch, HASH_ID, Lease, Record, State, Version};
+pub use objects::{Alerts, Epoch, HASH_ID, Lease, Record, State, Version, Writer};
 pub use replica::{Answer, Call, Change, Output, Replica, Request, RequestId, Step};
 pub use shard::Shard;
 pub use timing::{Timing, TimingError};

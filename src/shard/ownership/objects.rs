@@ -52,9 +52,20 @@ pub struct Record {
     pub hash: Arc<str>,
 }
 
+/// Who wrote a state: the token that a new holder writes to every part of it before it serves, so that a former one finds out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    /// The replica.
+    pub holder: Holder,
+    /// `leaseTransitions` of the Lease under which it wrote.
+    pub transitions: u32,
+}
+
 /// What a shard remembers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State<A> {
+    /// Who wrote it; nothing if that cannot be told.
+    pub writer: Option<Writer>,
     /// The epoch in which it was written. It counts for nothing in any other, but to be adopted in the next one.
     pub epoch: Epoch,
     /// The indices of the shards of the previous generation whose alerts are in it, as far as they are this shard's.
