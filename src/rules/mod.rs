@@ -19,6 +19,11 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten().copied()
 }
 
+/// The rule of this name.
+pub fn named(name: &str) -> Option<&'static Rule> {
+    all().find(|rule| rule.name == name)
+}
+
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
