@@ -104,7 +104,12 @@ impl App {
 
     /// Adds a receiver, and starts its task.
     pub fn deliver_to(&mut self, receiver: impl Receiver) {
-        let worker = Worker::spawn(receiver, Arc::new(self.sharder), Arc::clone(&self.metrics));
+        let worker = Worker::spawn(
+            receiver,
+            Arc::new(self.sharder),
+            None,
+            Arc::clone(&self.metrics),
+        );
         self.workers.push(worker);
     }
 

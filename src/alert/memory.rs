@@ -156,12 +156,11 @@ impl Engine {
             entry.fired = Some(fired.clone());
         }
         for (uid, member) in &alert.members {
-            match entry.members.get_mut(uid) {
-                Some(own) => own.remember(member),
-                None => {
-                    let member = member.clone().recall(rule.hold, sighted);
-                    entry.members.insert(uid.clone(), member);
-                }
+            if let Some(own) = entry.members.get_mut(uid) {
+                own.remember(member)
+            } else {
+                let member = member.clone().recall(rule.hold, sighted);
+                entry.members.insert(uid.clone(), member);
             }
         }
         for uid in alert.members.keys() {

@@ -9,10 +9,25 @@ mod pod;
 pub use finding::{Finding, Lasts, Rule, Since};
 pub use memo::Memo;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+
+use crate::{alert::Severity, cluster::KindId};
 
 /// Every rule, kind by kind.
 pub const RULES: &[&[&Rule]] = &[pod::RULES];
+
+/// Stands for a rule that there is no more, in what another version of this program has written down.
+pub static RETIRED: Rule = Rule {
+    name: "retired",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A rule that this version does not have.",
+};
 
 /// Every rule.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
