@@ -15,6 +15,7 @@ mod watch;
 
 pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider, server};
 pub use clock::Clock;
+pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};
 pub use object::{Kind, KindId, Object, ObjectRef};
