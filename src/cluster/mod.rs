@@ -7,16 +7,20 @@ mod failure;
 mod lenient;
 mod list;
 mod meta;
+mod name;
 mod object;
 mod pod;
 mod subject;
 mod tap;
 mod watch;
 
-pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider, server};
+pub use client::{
+    ConnectError, ConnectOptions, Connection, client, connect, install_crypto_provider, server,
+};
 pub use clock::Clock;
 pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};
+pub use name::{cluster_uid, wait_for_cluster_uid};
 pub use object::{Kind, KindId, Object, ObjectRef};
 pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
