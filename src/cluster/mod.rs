@@ -9,6 +9,7 @@ mod list;
 mod meta;
 mod name;
 mod object;
+mod own_set;
 mod pod;
 mod subject;
 mod tap;
@@ -22,6 +23,7 @@ pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};
 pub use object::{Kind, KindId, Object, ObjectRef};
+pub use own_set::{OwnSet, own_stateful_set};
 pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
