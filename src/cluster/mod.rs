@@ -11,6 +11,7 @@ mod name;
 mod object;
 mod own_set;
 mod pod;
+mod rights;
 mod subject;
 mod tap;
 mod watch;
@@ -28,6 +29,7 @@ pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
 };
+pub use rights::{RightsError, check_rights};
 pub use subject::{Subject, SubjectError, WorkloadType};
 pub use tap::Tap;
 pub use watch::{Event, WatchOptions};
