@@ -15,6 +15,7 @@ pub mod rules;
 pub mod settings;
 pub mod shard;
 pub mod sim;
+pub mod state;
 #[cfg(test)]
 mod testing;
 mod text;
