@@ -13,10 +13,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Exit, cluster::ClusterArgs};
+use super::{
+    Exit,
+    cluster::{ClusterArgs, known_name},
+};
 use crate::{
     app::{App, Options},
-    cluster::{self, Clock},
+    cluster::{self, Clock, Tap},
     notify::{
         self,
         receivers::{Stdout, Style, Webhook},
@@ -81,7 +84,9 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}: set ALERTKUBE_LISTEN to an address that is free")
     })?;
-    let config = args.cluster.connect().await?;
+    let connection = args.cluster.connect().await?;
+    let known_name = known_name(cluster, &connection);
+    let config = connection.config;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         name,
@@ -97,6 +102,16 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         );
     }
 
+    let cluster = if let Some(name) = known_name {
+        name
+    } else {
+        let client = cluster::client(&config, &Tap::new("Namespace", Clock::system()))?;
+        tokio::select! {
+            uid = cluster::wait_for_cluster_uid(&client) => uid.unwrap_or_default(),
+            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
+        }
+    };
+
     let webhook = webhook_url
         .map(|url| anyhow::Ok(Webhook::new(notify::http_client()?, url, String::new())?))
         .transpose()?;
@@ -104,7 +119,7 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         config,
         clock: Clock::system(),
         sharder,
-        cluster: cluster.unwrap_or_default(),
+        cluster,
         listener: Some(listener),
         receivers: if webhook.is_some() {
             vec!["stdout", "webhook"]

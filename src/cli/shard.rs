@@ -74,7 +74,7 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
             let total = args.total.unwrap_or_else(|| settings.sharder.total());
             let mut subjects = BTreeSet::new();
             let errors = if args.source.files.is_empty() {
-                let (_, errors) = args.source.cluster.read(|object, _| {
+                let (_, errors) = args.source.cluster.open()?.read(|object, _| {
                     subjects.insert(object.subject().0);
                 })?;
                 errors

@@ -163,7 +163,9 @@ impl Failure {
             _ => FailureReason::ServerError,
         };
         let hint = match reason {
-            FailureReason::Forbidden => "; allow get, list and watch in its ClusterRole",
+            FailureReason::Forbidden if matches!(verb, "list" | "watch") => {
+                "; allow get, list and watch in its ClusterRole"
+            }
             FailureReason::Unauthorized => "; its credentials are missing, wrong or expired",
             FailureReason::NotServed => "; this API server does not serve it",
             _ => "",
@@ -178,7 +180,7 @@ impl Failure {
 }
 
 /// The start of a text from outside, on one line: a proxy may answer with a whole page.
-fn clip(text: &str) -> String {
+pub(super) fn clip(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     shorten(&one_line(&words.join(" ")), 300)
 }

@@ -23,7 +23,9 @@ mod tests;
 pub use error::ApiError;
 pub use faults::{End, Fault, Faults, Injected, On};
 pub use requests::{Request, Requests, Verb};
-pub use resource::{CONFIG_MAPS, LEASES, PODS, Put, RESOURCES, Resource};
+pub use resource::{
+    CONFIG_MAPS, LEASES, NAMESPACES, PODS, Put, RESOURCES, Resource, STATEFUL_SETS,
+};
 pub use store::{Object, Store};
 pub use write::{DeleteOptions, Preconditions};
 
