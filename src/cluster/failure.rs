@@ -106,7 +106,7 @@ impl Failure {
     }
 
     /// A failure of a request. `verb` is what was tried.
-    pub(super) fn of_client(verb: &str, kind: &str, error: &kube::Error) -> Self {
+    pub(crate) fn of_client(verb: &str, kind: &str, error: &kube::Error) -> Self {
         let what = format!("cannot {verb} {kind}");
         if let kube::Error::Api(status) = error {
             return Self::of_status(verb, kind, status);
@@ -184,7 +184,7 @@ fn clip(text: &str) -> String {
 }
 
 /// The first error of a type among an error and its causes.
-pub(super) fn find<'a, E: StdError + 'static>(
+pub(crate) fn find<'a, E: StdError + 'static>(
     error: &'a (dyn StdError + 'static),
 ) -> Option<&'a E> {
     chain(error).find_map(<dyn StdError>::downcast_ref)
