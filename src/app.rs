@@ -149,6 +149,7 @@ impl App {
         let controller = Controller::new(
             Engine::new(cluster),
             Arc::new(sharder),
+            None,
             clock,
             handles,
             Arc::clone(&metrics),

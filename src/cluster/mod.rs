@@ -36,7 +36,6 @@ pub use tap::Tap;
 pub use watch::{Event, WatchOptions};
 
 pub(crate) use backoff::Backoff;
-pub(crate) use failure::find;
 
 use list::list;
 use object::Wire;

@@ -7,6 +7,7 @@
 
 mod codec;
 mod config_map;
+mod record;
 mod records;
 mod store;
 
@@ -14,5 +15,6 @@ pub use config_map::{
     ADOPTED, ALERTS, EPOCH, HOLDER, INSTANCE_LABEL, LEASE_TRANSITIONS, NAME_LABEL, Names, PARTS,
     SHARD_INDEX_LABEL, SHARD_TOTAL_LABEL, STATE_VERSION, Summary, WRITTEN_AT,
 };
+pub use record::{Ended, Remembered};
 pub use records::{Record, Records};
 pub use store::{CALL_TIMEOUT, Store};
