@@ -9,6 +9,7 @@ pub mod app;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod coordinator;
 pub mod http;
 pub mod notify;
 pub mod rules;

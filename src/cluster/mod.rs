@@ -35,6 +35,9 @@ pub use subject::{Subject, SubjectError, WorkloadType};
 pub use tap::Tap;
 pub use watch::{Event, WatchOptions};
 
+pub(crate) use backoff::Backoff;
+pub(crate) use failure::find;
+
 use list::list;
 use object::Wire;
 use watch::watch;
