@@ -210,7 +210,7 @@ impl Custody {
 fn change(keeper: &Keeper, subject: &Subject, change: impl FnOnce(&mut Remembered)) {
     let key = ShardKey::of(subject);
     keeper.update(|replica, now| {
-        let Some(shard) = replica.knows(&key) else {
+        let Some(shard) = replica.home(&key) else {
             return;
         };
         let before = replica
