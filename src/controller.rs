@@ -8,7 +8,10 @@ use std::{
 };
 
 use futures::{Stream, StreamExt as _};
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -57,7 +60,6 @@ struct Counts {
     findings: BTreeMap<&'static str, usize>,
     owned: usize,
     foreign: usize,
-    remembered: usize,
 }
 
 impl Controller {
@@ -93,12 +95,14 @@ impl Controller {
         }
     }
 
-    /// Runs until `stop`, or until there are no more events. What was decided by then is in the receivers' queues.
+    /// Runs until `stop`, or until there are no more events. `synced` is told once the cluster is seen. What was decided by then is in the receivers' queues.
     pub async fn run(
         mut self,
         events: impl Stream<Item = (KindId, Event)>,
+        synced: oneshot::Sender<()>,
         stop: CancellationToken,
     ) {
+        let mut synced = Some(synced);
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
         let mut tidying = Instant::now() + TIDYING;
@@ -128,6 +132,13 @@ impl Controller {
                     custody.forget_ends(self.clock.now());
                 }
                 tidying = Instant::now() + TIDYING;
+            }
+            if synced.is_some()
+                && self.health.sees()
+                && let Some(synced) = synced.take()
+            {
+                // Nobody may have asked for it.
+                _ = synced.send(());
             }
             if Instant::now() >= housekeeping {
                 self.keep_house();
@@ -341,16 +352,12 @@ impl Controller {
             );
         }
         let subjects = self.engine.subjects();
-        let owned = subjects
-            .iter()
-            .filter(|key| self.is_mine(key))
-            .count();
+        let owned = subjects.iter().filter(|key| self.is_mine(key)).count();
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
             alerts: self.engine.counts(self.clock.now()),
             findings: self.engine.findings(),
             owned,
             foreign: subjects.len() - owned,
-            remembered: self.custody.as_ref().map_or(0, Custody::len),
         };
     }
 }
@@ -411,7 +418,9 @@ mod tests {
             };
             (KindId::Pod, Event::Failed(failure))
         });
-        controller.run(failures, CancellationToken::new()).await;
+        controller
+            .run(failures, oneshot::channel().0, CancellationToken::new())
+            .await;
 
         let logs = logs.text();
         let count = |level: &str| {

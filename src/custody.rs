@@ -193,17 +193,6 @@ impl Custody {
             }
         }
     }
-
-    /// How many subjects are remembered.
-    pub fn len(&self) -> usize {
-        self.keeper.look(|replica, _| {
-            let shards = self.portions.keys();
-            shards
-                .filter_map(|shard| replica.alerts(*shard))
-                .map(Records::len)
-                .sum()
-        })
-    }
 }
 
 /// Changes what is remembered of a subject, if this replica has charge of it, and if that makes a difference.

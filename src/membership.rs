@@ -143,8 +143,9 @@ impl Membership {
         let clients = Clients::new(config, &clock)?;
         let states: Store<Remembered> = Store::new(
             clients.config_maps.clone(),
-            names.namespace.clone(),
-            names.name.clone(),
+            &names.namespace,
+            names.name.as_str(),
+            clock.clone(),
         );
         let set = Set {
             client: clients.config_maps.clone(),
@@ -266,9 +267,13 @@ impl Shown {
 
     /// Compares the total with what is active and with what the `StatefulSet` wants, and notes a hand-over.
     fn compare(&self) -> Fit {
-        let record = self.keeper.look(|replica, _| replica.view().record().cloned());
+        let record = self
+            .keeper
+            .look(|replica, _| replica.view().record().cloned());
         let mut seen = self.seen();
-        let handing_over = record.as_ref().is_some_and(|record| record.previous.is_some());
+        let handing_over = record
+            .as_ref()
+            .is_some_and(|record| record.previous.is_some());
         if handing_over {
             seen.hand_over.get_or_insert_with(Instant::now);
         } else {
@@ -312,7 +317,10 @@ impl Shown {
             .keeper
             .look(|replica, now| (replica.view().record().cloned(), replica.coverage(now)));
         if let Some(record) = record {
-            let mut text = format!("generation of {} active, epoch {}", record.active, record.epoch);
+            let mut text = format!(
+                "generation of {} active, epoch {}",
+                record.active, record.epoch
+            );
             if let Some(previous) = record.previous {
                 text += &format!(", handed over from the one of {previous}");
             }
@@ -346,9 +354,7 @@ impl Shown {
                     && replica.view().is_fresh(*shard, now)
             });
             let shards = replica.view().leases().map(|(shard, _)| shard);
-            let serving: Vec<Shard> = shards
-                .filter(|shard| replica.serves(*shard, now))
-                .collect();
+            let serving: Vec<Shard> = shards.filter(|shard| replica.serves(*shard, now)).collect();
             let age = |since: Option<Instant>| {
                 since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
             };
@@ -388,7 +394,9 @@ fn line(covered: &Covered) -> String {
     let Covered { shard, by, since } = covered;
     let seconds = since.elapsed().as_secs();
     match by {
-        By::Own(holder) => format!("shard {shard} served by its own replica for {seconds}s: {holder}"),
+        By::Own(holder) => {
+            format!("shard {shard} served by its own replica for {seconds}s: {holder}")
+        }
         By::Heir(holder) => format!("shard {shard} served by an heir for {seconds}s: {holder}"),
         By::Nobody => format!("shard {shard} served by nobody for {seconds}s"),
     }

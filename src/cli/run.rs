@@ -20,6 +20,7 @@ use super::{
 use crate::{
     app::{App, Options},
     cluster::{self, Clock, Tap},
+    membership,
     notify::{
         self,
         receivers::{Stdout, Style, Webhook},
@@ -69,10 +70,10 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     let Settings {
         sharder,
         name,
-        namespace: _,
-        pod_name: _,
-        timing: _,
-        takeover: _,
+        namespace,
+        pod_name,
+        timing,
+        takeover,
         cluster,
         listen,
         webhook_url,
@@ -112,6 +113,24 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         }
     };
 
+    let membership = if args.ephemeral {
+        None
+    } else {
+        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+        let client = cluster::client(&config, &Tap::new("Lease", Clock::system()))?;
+        tokio::select! {
+            checked = cluster::check_rights(&client, &namespace) => checked?,
+            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
+        }
+        Some(membership::Options {
+            name,
+            namespace,
+            pod_name,
+            timing,
+            takeover,
+        })
+    };
+
     let webhook = webhook_url
         .map(|url| anyhow::Ok(Webhook::new(notify::http_client()?, url, String::new())?))
         .transpose()?;
@@ -126,6 +145,7 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         } else {
             vec!["stdout"]
         },
+        membership,
     })?;
     app.deliver_to(Stdout::new(style(), io::stdout()));
     if let Some(webhook) = webhook {

@@ -40,11 +40,12 @@ use self::{
 };
 use crate::{
     cluster::{Clock, ConnectError, Tap, client},
+    http::Metrics,
     shard::{
-        ShardKey,
+        Gate, Permission, Permit, ShardKey,
         ownership::{
-            Alerts, Answer, Change, HeldBy, Holder, Output, Replica, Request, Shard, State, Timing,
-            Version,
+            Alerts, Answer, Call, Change, Fit, HeldBy, Holder, Leave, Output, Replica, Request,
+            Shard, State, Timing, Version, fit,
         },
     },
 };
@@ -118,6 +119,8 @@ pub struct Access<S> {
     pub states: S,
     /// The API server's time, for people to read on Leases. Nothing is decided by it.
     pub clock: Clock,
+    /// Where requests are counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// A replica among others: what it holds, serves and remembers. Cheap to clone; all clones are one.
@@ -129,6 +132,8 @@ struct Shared<A> {
     me: Holder,
     retry_period: Duration,
     replica: Mutex<Replica<A>>,
+    /// What the `StatefulSet` wants.
+    replicas: Mutex<Option<u32>>,
     /// Wakes the loop.
     wake: Notify,
     changes: UnboundedSender<Change>,
@@ -140,33 +145,6 @@ impl<A> Clone for Coordinator<A> {
     }
 }
 
-/// Whether an attempt to send may start.
-#[derive(Debug)]
-#[must_use]
-pub enum Permission<A: Alerts> {
-    /// It may, and lasts until this is dropped.
-    Granted(Permit<A>),
-    /// Not yet: what it would tell is not written yet. At this time at the latest it may.
-    NotBefore(Instant),
-    /// It may not.
-    Refused,
-}
-
-/// An attempt to send that is under way. Until it is dropped, nothing is acknowledged or let go that it could belong to. What is known of its outcome belongs
-/// into the alerts before that.
-#[derive(Debug)]
-pub struct Permit<A: Alerts> {
-    coordinator: Coordinator<A>,
-    key: ShardKey,
-}
-
-impl<A: Alerts> Drop for Permit<A> {
-    fn drop(&mut self) {
-        self.coordinator
-            .update(|replica, _| replica.end_send(&self.key));
-    }
-}
-
 impl<A: Alerts> Coordinator<A> {
     /// A replica that does nothing yet, and where it will tell what changes. With `takeover` off, nobody takes over for a replica that is down while no
     /// generation changes.
@@ -174,6 +152,7 @@ impl<A: Alerts> Coordinator<A> {
         let (changes, receiver) = mpsc::unbounded_channel();
         let shared = Shared {
             replica: Mutex::new(Replica::new(me.clone(), takeover, timing)),
+            replicas: Mutex::new(None),
             me,
             retry_period: timing.retry_period(),
             wake: Notify::new(),
@@ -182,24 +161,13 @@ impl<A: Alerts> Coordinator<A> {
         (Self(Arc::new(shared)), receiver)
     }
 
+    /// How many replicas the `StatefulSet` wants, if that is known. One whose total fits to nothing takes no part.
+    pub fn set_replicas(&self, replicas: Option<u32>) {
+        *self.replicas() = replicas;
+        self.0.wake.notify_one();
+    }
+
     // === For those who page ===
-
-    /// Whether an attempt to send for a key that ends within `within` may start now.
-    pub fn may_send(&self, key: &ShardKey, within: Duration) -> bool {
-        self.lock().may_send(key, Instant::now(), within)
-    }
-
-    /// Begins an attempt to send for a key, if it may start: it must end within `within`.
-    pub fn begin_send(&self, key: &ShardKey, within: Duration) -> Permission<A> {
-        if self.lock().begin_send(key, Instant::now(), within) {
-            Permission::Granted(Permit {
-                coordinator: self.clone(),
-                key: *key,
-            })
-        } else {
-            Permission::Refused
-        }
-    }
 
     /// Changes what a shard remembers; it is written soon. Nothing, if this replica does not hold the shard, has not read its state, or has written it a last time.
     pub fn with_alerts<R>(&self, shard: Shard, change: impl FnOnce(&mut A) -> R) -> Option<R> {
@@ -241,9 +209,35 @@ impl<A: Alerts> Coordinator<A> {
         }
     }
 
+    fn replicas(&self) -> MutexGuard<'_, Option<u32>> {
+        self.0
+            .replicas
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Replica<A>> {
         let replica = self.0.replica.lock();
         replica.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<A: Alerts + fmt::Debug + Send + 'static> Gate for Coordinator<A> {
+    fn may_send(&self, key: &ShardKey, within: Duration) -> bool {
+        self.lock().may_send(key, Instant::now(), within)
+    }
+
+    fn begin(&self, key: &ShardKey, within: Duration) -> Permission {
+        match self.lock().begin_send(key, Instant::now(), within) {
+            Leave::Granted => {
+                let (me, key) = (self.clone(), *key);
+                Permission::Granted(Permit::new(move || {
+                    me.update(|replica, _| replica.end_send(&key));
+                }))
+            }
+            Leave::NotBefore(then) => Permission::NotBefore(then),
+            Leave::Refused => Permission::Refused,
+        }
     }
 }
 
@@ -270,6 +264,7 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
             names,
             states,
             clock,
+            metrics,
         } = access;
         let Clients {
             watches,
@@ -289,17 +284,27 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         loop {
             for Request { id, call } in self.turn(&mut story) {
                 let (me, transport) = (self.clone(), Arc::clone(&transport));
+                let metrics = Arc::clone(&metrics);
                 requests.spawn(async move {
-                    let (answer, _) = transport.carry_out(call).await;
-                    me.update(|replica, now| replica.answer(id, answer, now));
+                    let what = Counted::of(&call);
+                    let (answer, bytes) = transport.carry_out(call).await;
+                    what.count(&metrics, &answer, bytes);
+                    me.update(|replica, now| {
+                        if let Counted::State(shard) = what {
+                            replica.wrote(shard, u64::try_from(bytes).unwrap_or(u64::MAX), now);
+                        }
+                        replica.answer(id, answer, now);
+                    });
                 });
             }
             if self.lock().is_stopped() {
                 tracing::info!("all that was held is free");
                 return true;
             }
+            let deadline = self.lock().next_deadline();
             tokio::select! {
                 () = self.0.wake.notified() => {}
+                () = sleep_until(deadline.unwrap_or(tick)), if deadline.is_some() => {}
                 () = sleep_until(tick) => {
                     let jitter = (2.0 * JITTER).mul_add(fastrand::f64(), 1.0 - JITTER);
                     // From now, not from when it was due: a process that was stopped catches up on nothing.
@@ -403,8 +408,11 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
 
     /// Looks at how things are, tells what has changed, and returns what to ask for.
     fn turn(&self, story: &mut Story) -> Vec<Request<A>> {
+        let replicas = *self.replicas();
         let mut replica = self.lock();
         let now = Instant::now();
+        let active = replica.view().record().map(|record| record.active);
+        replica.allow(fit(active, self.0.me.total, replicas) != Fit::Misfit);
         let Output { requests, changes } = replica.poll(now);
         let part = Part::of(&replica, &self.0.me, now);
         drop(replica);
@@ -414,6 +422,39 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
             _ = self.0.changes.send(change);
         }
         requests
+    }
+}
+
+/// What is counted about a request.
+#[derive(Debug, Clone, Copy)]
+enum Counted {
+    Lease,
+    /// A write of this shard's state.
+    State(Shard),
+    Nothing,
+}
+
+impl Counted {
+    const fn of<A>(call: &Call<A>) -> Self {
+        match call {
+            Call::WriteLease { .. } | Call::ReadLease(_) | Call::DeleteLease(..) => Self::Lease,
+            Call::WriteState { shard, .. } => Self::State(*shard),
+            _ => Self::Nothing,
+        }
+    }
+
+    fn count<A>(self, metrics: &Metrics, answer: &Answer<A>, bytes: usize) {
+        let outcome = match answer {
+            Answer::Lease(..) | Answer::Record(..) | Answer::State(..) | Answer::Deleted => "ok",
+            Answer::Conflict => "conflict",
+            Answer::Refused => "refused",
+            Answer::Unknown => "unknown",
+        };
+        match self {
+            Self::Lease => metrics.lease_request(outcome),
+            Self::State(_) => metrics.state_write(outcome, bytes),
+            Self::Nothing => {}
+        }
     }
 }
 

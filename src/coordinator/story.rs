@@ -54,6 +54,10 @@ impl Story {
                 Change::Left(shard) => tracing::info!("does not serve shard {shard} any more"),
                 Change::Record(record) => self.tell_record(record),
                 Change::Incomplete(shard, step) => tell_incomplete(*shard, *step),
+                Change::Unsaved(shard) => tracing::error!(
+                    "the state of shard {shard} cannot be written: pages leave all the same, and if this replica ends now they are sent again, and the resolves of those that end may be missing"
+                ),
+                Change::Known(..) | Change::Forgot(_) | Change::Saved(_) => {}
             }
         }
         if self.part != part {

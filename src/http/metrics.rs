@@ -270,7 +270,9 @@ impl Metrics {
     pub fn state_write(&self, outcome: &str, bytes: usize) {
         self.state_writes.with_label_values(&[outcome]).inc();
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        self.state_bytes.with_label_values::<&str>(&[]).inc_by(bytes);
+        self.state_bytes
+            .with_label_values::<&str>(&[])
+            .inc_by(bytes);
     }
 
     /// Sets gauges whenever the metrics are read. What is called must be quick, and must not read the metrics itself.

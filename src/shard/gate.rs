@@ -8,7 +8,7 @@ use super::{ShardKey, Sharder};
 
 /// Decides whether this replica may send for a subject. It is asked twice: before any work is put into a notice (saves work), and right before
 /// each attempt to send (correctness).
-pub trait Gate: Send + Sync + 'static {
+pub trait Gate: fmt::Debug + Send + Sync + 'static {
     /// Whether an attempt to send that ends within `within` may start now, as far as ownership goes.
     fn may_send(&self, key: &ShardKey, within: Duration) -> bool;
 

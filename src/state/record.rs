@@ -87,7 +87,9 @@ impl Remembered {
 
     /// Whether it remembers ends that nobody can wonder about any more.
     pub fn ended_before(&self, now: Timestamp) -> bool {
-        self.ended.iter().any(|ended| ended.at <= before(now, ENDED))
+        self.ended
+            .iter()
+            .any(|ended| ended.at <= before(now, ENDED))
     }
 
     /// Forgets them.

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     cluster::Clock,
+    coordinator::States,
     shard::ownership::{Answer, Shard, State, Version, Writer},
 };
 use failed::{Failed, call};
@@ -309,7 +310,10 @@ impl<R: Record> Store<R> {
                 return Err(Failed::Conflict);
             }
         }
-        let removals = parts.iter().map(|meta| self.remove_as_listed(meta));
+        let removals: Vec<_> = parts
+            .iter()
+            .map(|meta| self.remove_as_listed(meta))
+            .collect();
         let outcomes: Vec<_> = futures::stream::iter(removals)
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
@@ -426,4 +430,27 @@ fn version_of(resource_version: Option<&str>) -> Result<Version, Failed> {
     config_map::version(resource_version).ok_or_else(|| {
         Failed::Unknown("cannot use an answer: its resourceVersion is not a number".to_owned())
     })
+}
+
+impl<R: Record> States<Records<R>> for Store<R> {
+    fn read(&self, shard: Shard) -> impl Future<Output = Answer<Records<R>>> + Send {
+        Self::read(self, shard)
+    }
+
+    fn write(
+        &self,
+        shard: Shard,
+        state: State<Records<R>>,
+        expect: Option<Version>,
+    ) -> impl Future<Output = (Answer<Records<R>>, usize)> + Send {
+        Self::write(self, shard, state, expect)
+    }
+
+    fn delete(
+        &self,
+        shard: Shard,
+        version: Version,
+    ) -> impl Future<Output = Answer<Records<R>>> + Send {
+        Self::delete(self, shard, version)
+    }
 }

@@ -145,7 +145,8 @@ impl OwnershipGauges {
         self.remembered.set(shown.remembered as f64);
         let counter = self.pages_unsaved.with_label_values::<&str>(&[]);
         counter.inc_by(shown.pages_unsaved.saturating_sub(counter.get()));
-        self.replicas_differ.set(u8::from(shown.replicas_differ).into());
+        self.replicas_differ
+            .set(u8::from(shown.replicas_differ).into());
         self.standing_by.set(u8::from(shown.standing_by).into());
     }
 }

@@ -189,6 +189,7 @@ async fn a_receiver_that_comes_back_gets_all_that_it_is_owed() {
 }
 
 /// A gate that opens.
+#[derive(Debug)]
 struct Door(AtomicBool);
 
 impl Gate for Door {
