@@ -6,7 +6,7 @@ use alertkube::{
     cluster::Subject,
     shard::{
         ShardKey,
-        ownership::{Change, Holder, Record, Shard, Step},
+        ownership::{Change, Holder, Leave, Record, Shard, Step},
     },
 };
 use std::time::Duration;
@@ -500,7 +500,7 @@ impl World {
         let within = self.choose(&[1.0, 3.0, 10.0]);
         let limit = Duration::from_secs_f64(within);
         if pod.sending.contains_key(&key)
-            || !pod.replica.begin_send(&key, pod.clock(self.now), limit)
+            || pod.replica.begin_send(&key, pod.clock(self.now), limit) != Leave::Granted
         {
             return;
         }

@@ -408,7 +408,10 @@ fn a_new_epoch_is_acknowledged_after_the_sends_in_flight_and_the_last_write() {
     let own = own_key();
     bench.replica.alerts_mut(OWN).unwrap().insert(own, 1);
     bench.settle();
-    assert!(bench.replica.begin_send(&own, bench.now, s(3)));
+    assert_eq!(
+        bench.replica.begin_send(&own, bench.now, s(3)),
+        Leave::Granted
+    );
     bench.server.set_record(mk_record(2, 4, 3));
     bench.watch();
     assert!(!bench.may_send(&own));
@@ -521,6 +524,8 @@ fn what_was_adopted_is_not_adopted_again() {
         .unwrap()
         .get_mut(&first)
         .unwrap() = 2;
+    // Something is to be sent for it: it is written at once.
+    bench.replica.promise(&first, bench.now);
     bench.settle();
     // It loses the Lease, and takes it again: what is in the old state is older than what it knows.
     bench.server.set_lease(OWN, mk_lease("", 2));
@@ -737,7 +742,10 @@ fn a_claimed_shard_is_let_go_after_its_sends_and_keeps_its_lease_until_then() {
     bench.settle();
     // Index 0 is gone, and 1 is the next in the ring.
     let key = key_of([orphan, orphan]);
-    assert!(bench.replica.begin_send(&key, bench.now, s(3)));
+    assert_eq!(
+        bench.replica.begin_send(&key, bench.now, s(3)),
+        Leave::Granted
+    );
     let mut claimed = bench.lease(orphan).clone();
     claimed.claimed_by = Some(holder("0/3/new"));
     bench.server.set_lease(orphan, claimed);
@@ -766,7 +774,10 @@ fn a_claimed_shard_is_let_go_after_its_sends_and_keeps_its_lease_until_then() {
 fn a_replica_that_stops_ends_its_sends_then_writes_then_lets_go() {
     let mut bench = Bench::serving("1/3/a", 1);
     let own = own_key();
-    assert!(bench.replica.begin_send(&own, bench.now, s(3)));
+    assert_eq!(
+        bench.replica.begin_send(&own, bench.now, s(3)),
+        Leave::Granted
+    );
     bench.replica.stop();
     assert!(!bench.may_send(&own));
     bench.wait(2);
