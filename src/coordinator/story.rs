@@ -48,9 +48,7 @@ impl Story {
     pub fn go_on(&mut self, me: &Holder, changes: &[Change], part: Part) {
         for change in changes {
             match change {
-                Change::Serves(shard) => {
-                    tracing::info!("serves shard {shard}{}", role(me, *shard));
-                }
+                Change::Serves(shard) => self.tell_serves(me, *shard),
                 Change::Left(shard) => tracing::info!("does not serve shard {shard} any more"),
                 Change::Record(record) => self.tell_record(record),
                 Change::Incomplete(shard, step) => tell_incomplete(*shard, *step),
@@ -63,6 +61,17 @@ impl Story {
         if self.part != part {
             tell_part(me, &part);
             self.part = part;
+        }
+    }
+
+    fn tell_serves(&self, me: &Holder, shard: Shard) {
+        let active = self.record.as_ref().map(|record| record.active);
+        if active.is_some_and(|active| active != shard.total) {
+            tracing::info!("holds shard {shard}, of a generation that is not active");
+        } else if me.owns(shard) {
+            tracing::info!("serves shard {shard}, its own");
+        } else {
+            tracing::info!("serves shard {shard}, in place of its own replica");
         }
     }
 
@@ -83,16 +92,6 @@ impl Story {
             }
             None => tracing::info!("epoch {epoch}: the generation of {active} is active"),
         }
-    }
-}
-
-fn role(me: &Holder, shard: Shard) -> &'static str {
-    if me.owns(shard) {
-        ", its own"
-    } else if me.ordinal == shard.index {
-        ", of another generation"
-    } else {
-        ", for a replica that is not there"
     }
 }
 
