@@ -21,7 +21,7 @@ use crate::{
         self,
         receivers::{Stdout, Style, Webhook},
     },
-    settings::{self, Settings},
+    settings::{self, Settings, SettingsError},
 };
 
 /// Watches the cluster and pages (the default)
@@ -32,6 +32,12 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
+
+    /// Run alone, and keep nothing in the cluster: no Lease, and no state
+    ///
+    /// After a restart it has forgotten what it has sent: what stands is paged again, and what ended meanwhile gets no resolve.
+    #[arg(long)]
+    ephemeral: bool,
 }
 
 /// Runs until it is told to stop.
@@ -40,6 +46,10 @@ pub struct Args {
 ///
 /// It cannot start, or a part of it failed for good.
 pub fn run(args: &Args, settings: Settings) -> anyhow::Result<Exit> {
+    let total = settings.sharder.total();
+    if args.ephemeral && total > 1 {
+        return Err(SettingsError::Ephemeral { total }.into());
+    }
     // One thread: the work is decoding, in one task, and all else waits. More threads spend more time waking each other than they save
     // (half of the processor time of a large list).
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -56,6 +66,10 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     let Settings {
         sharder,
         name,
+        namespace: _,
+        pod_name: _,
+        timing: _,
+        takeover: _,
         cluster,
         listen,
         webhook_url,
@@ -77,6 +91,11 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         shard_total = sharder.total(),
         "starting"
     );
+    if args.ephemeral {
+        warn!(
+            "ephemeral: no Lease keeps a second replica from paging for the same, and after a restart what was sent is forgotten"
+        );
+    }
 
     let webhook = webhook_url
         .map(|url| anyhow::Ok(Webhook::new(notify::http_client()?, url, String::new())?))
@@ -85,7 +104,7 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         config,
         clock: Clock::system(),
         sharder,
-        cluster,
+        cluster: cluster.unwrap_or_default(),
         listener: Some(listener),
         receivers: if webhook.is_some() {
             vec!["stdout", "webhook"]

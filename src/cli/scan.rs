@@ -136,7 +136,7 @@ fn print(output: Output, found: &Found) -> io::Result<()> {
 
 /// Scans the cluster.
 fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
-    let mut engine = Engine::new(settings.cluster.as_str());
+    let mut engine = Engine::new(settings.cluster.clone().unwrap_or_default());
     let mut objects = 0;
     let (at, errors) = args.source.cluster.read(|object, now| {
         engine.observe(&object, now);
@@ -168,7 +168,11 @@ fn saved(args: &Args, settings: &Settings) -> Found {
     }
     Found {
         objects: input.objects.len(),
-        alerts: Engine::scan(&settings.cluster, input.objects, at),
+        alerts: Engine::scan(
+            settings.cluster.as_deref().unwrap_or_default(),
+            input.objects,
+            at,
+        ),
         errors: input.errors,
         unwatched: input.unwatched,
         at,

@@ -8,8 +8,8 @@ use reqwest::{Client, Response, redirect::Policy};
 
 use super::{Secret, SendError};
 
-/// How long a connection may take, and how long an exchange. A receiver that takes longer is as good as away.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may take, and how long an exchange: one attempt to send. A receiver that takes longer is as good as away.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of an answer is read, at most.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
@@ -23,8 +23,8 @@ const MAX_ANSWER_BYTES: usize = 16 * 1024;
 pub fn http_client() -> Result<Client, reqwest::Error> {
     Client::builder()
         .user_agent(concat!("alertkube/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(TIMEOUT)
-        .timeout(TIMEOUT)
+        .connect_timeout(SEND_TIMEOUT)
+        .timeout(SEND_TIMEOUT)
         .redirect(Policy::none())
         .no_proxy()
         .build()

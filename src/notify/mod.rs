@@ -15,7 +15,7 @@ mod worker;
 
 use std::{future::Future, time::Duration};
 
-pub use client::http_client;
+pub use client::{SEND_TIMEOUT, http_client};
 pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
 pub use secret::Secret;
@@ -31,7 +31,7 @@ pub trait Receiver: Send + Sync + 'static {
 
     /// How long one attempt may take. After that it is given up, and the message stays owed.
     fn timeout(&self) -> Duration {
-        Duration::from_secs(10)
+        SEND_TIMEOUT
     }
 
     /// Whether it is told that an alert is over.

@@ -4,20 +4,27 @@ mod choice;
 mod env;
 mod logging;
 mod terminal;
+mod value;
 
 pub use choice::NotOneOf;
 pub use env::{VARIABLES, Variable};
 pub use logging::{LogFormat, LogLevel, init as init_logging};
 pub use terminal::{colour, kubeconfig, no_proxy};
 
-use std::{ffi::OsString, fmt, net::SocketAddr, str::FromStr};
+use std::{ffi::OsString, fmt, net::SocketAddr, time::Duration};
 
-use reqwest::Url;
-
-use self::env::RawEnv;
+use self::{
+    env::RawEnv,
+    value::{
+        address, boolean, dns_label, dns_subdomain, duration, http_url, label_value, optional, word,
+    },
+};
 use crate::{
-    notify::Secret,
-    shard::{ShardError, Sharder},
+    notify::{SEND_TIMEOUT, Secret},
+    shard::{
+        ShardError, Sharder,
+        ownership::{Timing, TimingError},
+    },
 };
 
 /// What the program was told, validated.
@@ -27,8 +34,16 @@ pub struct Settings {
     pub sharder: Sharder,
     /// The name of the installation; a DNS label.
     pub name: String,
-    /// The label `cluster` of every alert; empty if there is none.
-    pub cluster: String,
+    /// The namespace of Leases and states, if it is said; a DNS label.
+    pub namespace: Option<String>,
+    /// The pod that this is, if it is said; the name of a pod.
+    pub pod_name: Option<String>,
+    /// How long Leases last. Every attempt to send fits into it.
+    pub timing: Timing,
+    /// Whether orphaned shards of others are taken over.
+    pub takeover: bool,
+    /// The label `cluster` of every alert, if it is said; not empty.
+    pub cluster: Option<String>,
     /// The address of `/metrics`, `/livez` and `/readyz`.
     pub listen: SocketAddr,
     /// Where pages are sent to; a valid http or https URL.
@@ -48,6 +63,14 @@ pub enum SettingsError {
     /// The environment cannot be read at all.
     #[error("cannot read the environment")]
     Environment(#[source] envy::Error),
+    /// Without Leases nothing keeps two replicas from paging for the same, or tells who is gone.
+    #[error(
+        "--ephemeral runs without Leases, and so only alone, but ALERTKUBE_SHARD_TOTAL is {total}: unset it (or set it to 1), or leave out --ephemeral"
+    )]
+    Ephemeral {
+        /// How many replicas there are to be.
+        total: u32,
+    },
 }
 
 /// One thing that is wrong with the environment.
@@ -66,6 +89,9 @@ pub enum Problem {
     /// An index or a total that cannot be used.
     #[error(transparent)]
     Shard(#[from] ShardError),
+    /// Durations that do not work together.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
     /// A variable that does not exist: most likely a misspelt one, so it must not be ignored. Its value is not shown, as it may be a secret.
     #[error("{variable}: there is no such setting{}", did_you_mean(*.nearest))]
     Unknown {
@@ -119,6 +145,12 @@ impl Settings {
             shard_total,
             shard_index,
             name,
+            namespace,
+            pod_name,
+            lease_duration,
+            lease_renew_deadline,
+            lease_retry_period,
+            takeover,
             cluster,
             listen,
             webhook_url,
@@ -130,19 +162,38 @@ impl Settings {
             .map_err(|error| problems.push(error.into()));
         let mut check = Check(&mut problems);
         let name = check.value("ALERTKUBE_NAME", name, dns_label);
-        let cluster = check.value("ALERTKUBE_CLUSTER", cluster, label_value);
+        let namespace = check.value("ALERTKUBE_NAMESPACE", namespace, optional(dns_label));
+        let pod_name = check.value("ALERTKUBE_POD_NAME", pod_name, optional(dns_subdomain));
+        let lease_duration = check.value(LEASE_DURATION, lease_duration, duration);
+        let renew_deadline = check.value(
+            "ALERTKUBE_LEASE_RENEW_DEADLINE",
+            lease_renew_deadline,
+            duration,
+        );
+        let retry_period =
+            check.value("ALERTKUBE_LEASE_RETRY_PERIOD", lease_retry_period, duration);
+        let takeover = check.value("ALERTKUBE_TAKEOVER", takeover, boolean);
+        let cluster = check.value("ALERTKUBE_CLUSTER", cluster, optional(label_value));
         let listen = check.value("ALERTKUBE_LISTEN", listen, address);
         let webhook_url = check.secret("ALERTKUBE_WEBHOOK_URL", webhook_url, http_url);
         let log = check.value("ALERTKUBE_LOG", log, word);
         let log_format = check.value("ALERTKUBE_LOG_FORMAT", log_format, word);
 
-        if let (Ok(sharder), Some(name), Some(cluster), Some(listen), Some(log), Some(log_format)) =
-            (sharder, name, cluster, listen, log, log_format)
+        let timing = (|| check.timing(lease_duration?, renew_deadline?, retry_period?))();
+
+        if let (Ok(sharder), Some(name), Some(namespace), Some(pod_name)) =
+            (sharder, name, namespace, pod_name)
+            && let (Some(timing), Some(takeover), Some(cluster)) = (timing, takeover, cluster)
+            && let (Some(listen), Some(log), Some(log_format)) = (listen, log, log_format)
             && problems.is_empty()
         {
             return Ok(Self {
                 sharder,
                 name,
+                namespace,
+                pod_name,
+                timing,
+                takeover,
                 cluster,
                 listen,
                 webhook_url,
@@ -153,6 +204,9 @@ impl Settings {
         Err(SettingsError::Invalid(problems))
     }
 }
+
+/// How long a Lease lasts.
+const LEASE_DURATION: &str = "ALERTKUBE_LEASE_DURATION";
 
 /// Checks value after value, and collects what is wrong with them.
 struct Check<'a>(&'a mut Vec<Problem>);
@@ -181,6 +235,26 @@ impl Check<'_> {
         self.parsed(variable, parsed, || Shown(None))
     }
 
+    /// Durations that work together, and leave time for an attempt to send: a page that could never leave would only be owed.
+    fn timing(&mut self, lease: Duration, deadline: Duration, retry: Duration) -> Option<Timing> {
+        let timing = Timing::new(lease, deadline, retry)
+            .map_err(|error| self.0.push(error.into()))
+            .ok()?;
+        if timing.safe_for() >= SEND_TIMEOUT {
+            return Some(timing);
+        }
+        self.0.push(Problem::Invalid {
+            variable: LEASE_DURATION,
+            value: Shown(Some(format!("{lease:?}"))),
+            reason: format!(
+                "too short to page: an attempt may take {SEND_TIMEOUT:?}, and must end within {:?}, which is the duration less a margin for \
+                 clocks that drift; set it to 15s, or more",
+                timing.safe_for()
+            ),
+        });
+        None
+    }
+
     fn parsed<T>(
         &mut self,
         variable: &'static str,
@@ -205,55 +279,6 @@ fn default_of(name: &str) -> &'static str {
         .iter()
         .find(|variable| variable.name == name)
         .map_or("", |variable| variable.default)
-}
-
-/// A DNS label (RFC 1123), as Kubernetes wants it: it becomes part of names and the value of a label.
-fn dns_label(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let valid = (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-');
-    if valid {
-        Ok(text.to_owned())
-    } else {
-        Err(
-            "must be 1 to 63 lower-case letters, digits or '-', and neither begin nor end with '-'"
-                .to_owned(),
-        )
-    }
-}
-
-/// The value of an alert's label: any text on one line.
-fn label_value(text: &str) -> Result<String, String> {
-    if text.contains(char::is_control) {
-        Err("must be on one line, without control characters".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "must be an IP address and a port, such as 0.0.0.0:8080 or [::]:8080".into())
-}
-
-/// An http or https URL. The reason never quotes it.
-fn http_url(text: &str) -> Result<Secret, String> {
-    const VALID: &str = "must be an http or https URL, such as https://example.com/path";
-    if text.contains(|c: char| c.is_control() || c == ' ') {
-        // The parser would drop some of them without a word.
-        return Err(format!("{VALID}, without white space"));
-    }
-    let url = Url::parse(text).map_err(|error| format!("{VALID} ({error})"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(VALID.to_owned());
-    }
-    Ok(Secret::new(text))
-}
-
-fn word<T: FromStr<Err = NotOneOf>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: NotOneOf| error.to_string())
 }
 
 fn list(problems: &[Problem]) -> String {
@@ -290,7 +315,11 @@ mod tests {
             Ok(Settings {
                 sharder: Sharder::default(),
                 name: "alertkube".to_owned(),
-                cluster: String::new(),
+                namespace: None,
+                pod_name: None,
+                timing: Timing::default(),
+                takeover: true,
+                cluster: None,
                 listen: ([0, 0, 0, 0], 8080).into(),
                 webhook_url: None,
                 log: LogLevel::Info,
@@ -303,6 +332,12 @@ mod tests {
     fn what_is_set_is_used() {
         let settings = settings(&[
             ("ALERTKUBE_NAME", "pager-2"),
+            ("ALERTKUBE_NAMESPACE", "ops"),
+            ("ALERTKUBE_POD_NAME", "alertkube.eu-0"),
+            ("ALERTKUBE_LEASE_DURATION", "1m"),
+            ("ALERTKUBE_LEASE_RENEW_DEADLINE", "40s"),
+            ("ALERTKUBE_LEASE_RETRY_PERIOD", "2500 ms"),
+            ("ALERTKUBE_TAKEOVER", "false"),
             ("ALERTKUBE_CLUSTER", " Prod (EU) "),
             ("ALERTKUBE_LISTEN", "[::1]:0"),
             (
@@ -314,7 +349,15 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(settings.name, "pager-2");
-        assert_eq!(settings.cluster, "Prod (EU)");
+        assert_eq!(settings.namespace.as_deref(), Some("ops"));
+        assert_eq!(settings.pod_name.as_deref(), Some("alertkube.eu-0"));
+        let ms = Duration::from_millis;
+        assert_eq!(
+            Ok(settings.timing),
+            Timing::new(ms(60_000), ms(40_000), ms(2_500))
+        );
+        assert!(!settings.takeover);
+        assert_eq!(settings.cluster.as_deref(), Some("Prod (EU)"));
         assert_eq!(settings.listen.to_string(), "[::1]:0");
         assert_eq!(
             settings.webhook_url.unwrap().expose(),
@@ -328,6 +371,10 @@ mod tests {
     fn all_problems_are_told_at_once() {
         let error = settings(&[
             ("ALERTKUBE_NAME", "Alert_Kube"),
+            ("ALERTKUBE_NAMESPACE", "a.b"),
+            ("ALERTKUBE_POD_NAME", "alertkube_0"),
+            ("ALERTKUBE_LEASE_RETRY_PERIOD", "2"),
+            ("ALERTKUBE_TAKEOVER", "yes"),
             ("ALERTKUBE_LISTEN", "8080"),
             ("ALERTKUBE_WEBHOOK_URL", "ftp://hooks.example.com/hunter2"),
             ("ALERTKUBE_LOG", "verbose"),
@@ -336,9 +383,13 @@ mod tests {
         ])
         .unwrap_err();
         insta::assert_snapshot!(error, @r#"
-        the environment is not valid, for 6 reasons:
+        the environment is not valid, for 10 reasons:
           ALERTKUBE_WEBHOOK: there is no such setting; did you mean ALERTKUBE_WEBHOOK_URL?
           ALERTKUBE_NAME="Alert_Kube": must be 1 to 63 lower-case letters, digits or '-', and neither begin nor end with '-'
+          ALERTKUBE_NAMESPACE="a.b": must be 1 to 63 lower-case letters, digits or '-', and neither begin nor end with '-'
+          ALERTKUBE_POD_NAME="alertkube_0": must be the name of a pod: lower-case letters, digits, '-' and '.', 253 of them at most
+          ALERTKUBE_LEASE_RETRY_PERIOD="2": must be a duration with its unit, such as 15s or 1m30s
+          ALERTKUBE_TAKEOVER="yes": must be true or false
           ALERTKUBE_LISTEN="8080": must be an IP address and a port, such as 0.0.0.0:8080 or [::]:8080
           ALERTKUBE_WEBHOOK_URL=<secret>: must be an http or https URL, such as https://example.com/path
           ALERTKUBE_LOG="verbose": must be one of error, warn, info, debug, trace
@@ -387,12 +438,51 @@ mod tests {
     }
 
     #[test]
-    fn a_name_must_be_a_dns_label() {
-        for name in ["", "-a", "a-", "A", "a.b", "a_b", "ä", &"a".repeat(64)] {
-            assert!(dns_label(name).is_err(), "{name}");
-        }
-        for name in ["a", "0", "a-b", &"a".repeat(63)] {
-            assert_eq!(dns_label(name).as_deref(), Ok(name));
-        }
+    fn what_is_empty_is_found_out_later() {
+        let empty = settings(&[
+            ("ALERTKUBE_NAMESPACE", ""),
+            ("ALERTKUBE_POD_NAME", ""),
+            ("ALERTKUBE_CLUSTER", " "),
+        ]);
+        assert_eq!(empty, settings(&[]));
+    }
+
+    #[test]
+    fn durations_that_do_not_work_together_are_refused_by_name() {
+        let error = |duration, deadline, retry| {
+            settings(&[
+                ("ALERTKUBE_LEASE_DURATION", duration),
+                ("ALERTKUBE_LEASE_RENEW_DEADLINE", deadline),
+                ("ALERTKUBE_LEASE_RETRY_PERIOD", retry),
+            ])
+            .unwrap_err()
+        };
+        insta::assert_snapshot!(
+            [error("15s", "15s", "2s"), error("15s", "3s", "2s"), error("10s", "8s", "2s")].join("\n"),
+            @r#"
+        the environment is not valid:
+          ALERTKUBE_LEASE_RENEW_DEADLINE is 15s: set it below 14.25s, which is ALERTKUBE_LEASE_DURATION (15s) less 5 % for clocks that drift
+        the environment is not valid:
+          ALERTKUBE_LEASE_RETRY_PERIOD is 2s: set it above 0 s, and to at most 1.5s, half of ALERTKUBE_LEASE_RENEW_DEADLINE
+        the environment is not valid:
+          ALERTKUBE_LEASE_DURATION="10s": too short to page: an attempt may take 10s, and must end within 9.5s, which is the duration less a margin for clocks that drift; set it to 15s, or more
+        "#
+        );
+        // Of a duration that cannot be read, nothing follows.
+        assert!(error("15", "20s", "2s").contains("not valid:\n  ALERTKUBE_LEASE_DURATION=\"15\""));
+    }
+
+    #[test]
+    fn an_attempt_to_send_fits_into_the_shortest_lease() {
+        let lease = |duration| {
+            settings(&[
+                ("ALERTKUBE_LEASE_DURATION", duration),
+                ("ALERTKUBE_LEASE_RENEW_DEADLINE", "8s"),
+            ])
+        };
+        lease("10s").unwrap_err();
+        let timing = lease("11s").unwrap().timing;
+        let renewed = tokio::time::Instant::now();
+        assert!(timing.may_start(renewed, renewed, SEND_TIMEOUT));
     }
 }

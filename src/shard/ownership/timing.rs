@@ -23,12 +23,12 @@ pub struct Timing {
 pub enum TimingError {
     /// A Lease carries its duration as a 32-bit number of seconds.
     #[error(
-        "the lease duration is {0:?}: set it to a whole number of seconds, from 1 s to 2147483647 s"
+        "ALERTKUBE_LEASE_DURATION is {0:?}: set it to a whole number of seconds, from 1 s to 2147483647 s"
     )]
     LeaseDuration(Duration),
     /// The holder must stop before another may start, by any clock.
     #[error(
-        "the renew deadline is {deadline:?}: set it below {most:?}, the lease duration ({duration:?}) less {DRIFT_PERCENT} % for clocks that drift"
+        "ALERTKUBE_LEASE_RENEW_DEADLINE is {deadline:?}: set it below {most:?}, which is ALERTKUBE_LEASE_DURATION ({duration:?}) less {DRIFT_PERCENT} % for clocks that drift"
     )]
     RenewDeadline {
         /// The deadline.
@@ -40,7 +40,7 @@ pub enum TimingError {
     },
     /// Two attempts to renew must fit into the deadline, or one failure costs the Lease.
     #[error(
-        "the retry period is {retry:?}: set it above 0 s, and to at most {most:?}, half of the renew deadline"
+        "ALERTKUBE_LEASE_RETRY_PERIOD is {retry:?}: set it above 0 s, and to at most {most:?}, half of ALERTKUBE_LEASE_RENEW_DEADLINE"
     )]
     RetryPeriod {
         /// The period.
@@ -114,8 +114,8 @@ impl Timing {
         GIVE_UP
     }
 
-    /// How long after a renewal was sent nobody can have taken the Lease, by the holder's clock.
-    fn safe_for(&self) -> Duration {
+    /// How long after a renewal was sent nobody can have taken the Lease, by the holder's clock: nothing that takes longer may ever start.
+    pub fn safe_for(&self) -> Duration {
         self.lease_duration * (100 - DRIFT_PERCENT) / 100
     }
 
@@ -181,12 +181,12 @@ mod tests {
             ]
             .join("\n"),
             @r"
-        the lease duration is 0ns: set it to a whole number of seconds, from 1 s to 2147483647 s
-        the lease duration is 15.5s: set it to a whole number of seconds, from 1 s to 2147483647 s
-        the lease duration is 2147483648s: set it to a whole number of seconds, from 1 s to 2147483647 s
-        the renew deadline is 14.25s: set it below 14.25s, the lease duration (15s) less 5 % for clocks that drift
-        the retry period is 6s: set it above 0 s, and to at most 5s, half of the renew deadline
-        the retry period is 0ns: set it above 0 s, and to at most 5s, half of the renew deadline
+        ALERTKUBE_LEASE_DURATION is 0ns: set it to a whole number of seconds, from 1 s to 2147483647 s
+        ALERTKUBE_LEASE_DURATION is 15.5s: set it to a whole number of seconds, from 1 s to 2147483647 s
+        ALERTKUBE_LEASE_DURATION is 2147483648s: set it to a whole number of seconds, from 1 s to 2147483647 s
+        ALERTKUBE_LEASE_RENEW_DEADLINE is 14.25s: set it below 14.25s, which is ALERTKUBE_LEASE_DURATION (15s) less 5 % for clocks that drift
+        ALERTKUBE_LEASE_RETRY_PERIOD is 6s: set it above 0 s, and to at most 5s, half of ALERTKUBE_LEASE_RENEW_DEADLINE
+        ALERTKUBE_LEASE_RETRY_PERIOD is 0ns: set it above 0 s, and to at most 5s, half of ALERTKUBE_LEASE_RENEW_DEADLINE
         "
         );
     }
