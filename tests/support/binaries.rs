@@ -1,4 +1,4 @@
-//! Where etcd and the API server come from: a folder that was given, or Go modules.
+//! Where the servers and kubectl come from: a folder that was given, or Go modules.
 
 use std::{
     ffi::OsString,
@@ -13,48 +13,62 @@ use tokio::time::Instant;
 
 use super::say;
 
-/// A folder with the programs `etcd` and `kube-apiserver`; the name is that of other projects (envtest of controller-runtime).
+/// A folder with the programs `etcd` and `kube-apiserver`, and perhaps the others; the name is that of other projects (envtest of controller-runtime, which has
+/// kubectl, but no controllers).
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// The command lines by which the servers are started: the program, and the words before its flags.
-#[derive(Debug)]
-pub struct Binaries {
+/// A program of Kubernetes that tests run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binary {
     /// etcd.
-    pub etcd: Vec<OsString>,
+    Etcd,
     /// The API server.
-    pub apiserver: Vec<OsString>,
+    ApiServer,
+    /// The controllers.
+    ControllerManager,
+    /// The command line.
+    Kubectl,
 }
 
-impl Binaries {
-    /// The servers of `KUBEBUILDER_ASSETS` if that is set, else those of `tests/cluster`, built if they are not there yet.
-    pub fn get() -> &'static Self {
-        static BINARIES: OnceLock<Binaries> = OnceLock::new();
-        BINARIES.get_or_init(|| match std::env::var_os(ASSETS) {
-            Some(folder) => Self::of_folder(Path::new(&folder)),
-            None => Self::of_module(&build()),
-        })
+impl Binary {
+    /// The command line by which it is started: the program, and the words before its flags.
+    ///
+    /// The program of `KUBEBUILDER_ASSETS` if that is set, else that of `tests/cluster`, built if it is not there yet.
+    pub fn command(self) -> Vec<OsString> {
+        static BUILT: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(folder) = std::env::var_os(ASSETS) {
+            let program = Path::new(&folder).join(self.name());
+            if program.is_file() {
+                return vec![program.into()];
+            }
+            // A mix of an API server from there and an etcd from here is nobody's wish; the others are rarely there, and fit all the same.
+            assert!(
+                !matches!(self, Self::Etcd | Self::ApiServer),
+                "{ASSETS} is {}, which has no program {}",
+                Path::new(&folder).display(),
+                self.name()
+            );
+        }
+        vec![BUILT.get_or_init(build).into(), self.word().into()]
     }
 
-    fn of_folder(folder: &Path) -> Self {
-        let program = |name: &str| {
-            let path = folder.join(name);
-            assert!(
-                path.is_file(),
-                "{ASSETS} is {}, which has no program {name}",
-                folder.display()
-            );
-            vec![path.into_os_string()]
-        };
-        Self {
-            etcd: program("etcd"),
-            apiserver: program("kube-apiserver"),
+    /// The name of the program that is nothing else.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Kubectl => "kubectl",
         }
     }
 
-    fn of_module(program: &Path) -> Self {
-        Self {
-            etcd: vec![program.into(), "etcd".into()],
-            apiserver: vec![program.into(), "apiserver".into()],
+    /// Its word in the program of `tests/cluster`.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::ApiServer => "apiserver",
+            Self::ControllerManager => "controller-manager",
+            Self::Kubectl => "kubectl",
         }
     }
 }
@@ -76,7 +90,9 @@ fn build() -> PathBuf {
     if program.is_file() {
         return program;
     }
-    say("building etcd and kube-apiserver for the tests: about 5 minutes the first time");
+    say(
+        "building etcd, kube-apiserver, the controllers and kubectl for the tests: about 7 minutes the first time",
+    );
     let started = Instant::now();
     // Under another name until it is whole, so that a build that is killed leaves nothing that looks like a program.
     let unfinished = program.with_extension("unfinished");
@@ -89,8 +105,9 @@ fn build() -> PathBuf {
     let output = match built {
         Ok(output) => output,
         Err(error) => panic!(
-            "the tests need a Kubernetes API server, and `go` to build it cannot be started ({error}): install Go 1.26 or \
-             later (https://go.dev/dl), or set {ASSETS} to a folder with the programs etcd and kube-apiserver"
+            "the tests need Kubernetes, and `go` to build it cannot be started ({error}): install Go 1.26 or \
+             later (https://go.dev/dl), or set {ASSETS} to a folder with the programs etcd and kube-apiserver (tests/sharded also \
+             needs kube-controller-manager and kubectl)"
         ),
     };
     assert!(

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsString,
     fs::{self, File},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -25,10 +26,10 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Sketch, binaries::Binaries, eventually, free_port, say, show_on_failure};
+use super::{PATIENCE, Sketch, binaries::Binary, eventually, free_port, say, show_on_failure};
 
 /// The user that may do everything.
-const ADMIN: &str = "admin";
+pub(super) const ADMIN: &str = "admin";
 /// The user that the program under test is: it may list and watch Pods.
 pub const ALERTKUBE: &str = "alertkube";
 /// A user that may do nothing, until a test grants it something.
@@ -50,7 +51,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts one, and returns when its API server is ready.
     pub async fn start() -> Self {
-        let mut command = Binaries::get().etcd.clone();
+        let mut command = Binary::Etcd.command();
         let folder = mk_folder();
         let (client, peer) = (loopback(free_port()), loopback(free_port()));
         command.extend(
@@ -99,7 +100,7 @@ impl ControlPlane {
     /// Starts the API server (again), on the same port and the same data, and returns when it is ready.
     pub async fn start_apiserver(&mut self) {
         let file = |name: &str| self.folder.join(name).display().to_string();
-        let mut command = Binaries::get().apiserver.clone();
+        let mut command = Binary::ApiServer.command();
         command.extend(
             [
                 format!("--etcd-servers={}", self.etcd_url),
@@ -176,26 +177,31 @@ impl ControlPlane {
         serde_json::from_str(&text).unwrap()
     }
 
+    /// Where its files are. They go with it.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where its API server listens.
+    pub fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// The certificate by which its API server is known.
+    pub(super) fn certificate(&self) -> PathBuf {
+        self.folder.join("certificates/apiserver.crt")
+    }
+
     /// Writes a kubeconfig for a user, and returns its path.
     pub fn kubeconfig(&self, user: &str) -> PathBuf {
-        let kubeconfig = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{ "name": "test", "cluster": {
-                "server": format!("https://127.0.0.1:{}", self.port),
-                "certificate-authority": self.folder.join("certificates/apiserver.crt"),
-            }}],
-            "users": [{ "name": user, "user": { "token": token(user) } }],
-            "contexts": [{ "name": "test", "context": { "cluster": "test", "user": user } }],
-            "current-context": "test",
-        });
+        let kubeconfig = kubeconfig(self.address(), &self.certificate(), &token(user), "default");
         let path = self.folder.join(format!("kubeconfig-{user}"));
         // Whole or not at all: tests that share this control plane write it while programs read it.
         let unfinished = self.folder.join(format!(
             "kubeconfig-{user}.{:?}",
             std::thread::current().id()
         ));
-        fs::write(&unfinished, kubeconfig.to_string()).unwrap();
+        fs::write(&unfinished, kubeconfig).unwrap();
         fs::rename(&unfinished, &path).unwrap();
         path
     }
@@ -208,11 +214,7 @@ impl ControlPlane {
     }
 
     async fn try_client(&self) -> Option<Client> {
-        install_crypto();
-        let kubeconfig = Kubeconfig::read_from(self.kubeconfig(ADMIN)).unwrap();
-        let options = KubeConfigOptions::default();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &options);
-        Client::try_from(config.await.ok()?).ok()
+        client_of(&self.kubeconfig(ADMIN)).await
     }
 
     /// Grants a user to list and watch resources of the core group, in all namespaces.
@@ -245,19 +247,34 @@ impl ControlPlane {
 
     /// What a user has asked of the API server so far: a verb and a resource each, or a verb and a path where there is no resource.
     pub fn requests_of(&self, user: &str) -> BTreeSet<String> {
+        self.audit(user).iter().map(request).collect()
+    }
+
+    /// What the API server has not let a user do so far, each request as in [`ControlPlane::requests_of`].
+    pub fn refusals_of(&self, user: &str) -> Vec<String> {
+        let events = self.audit(user);
+        let refused = events
+            .iter()
+            .filter(|event| event["responseStatus"]["code"] == 403);
+        refused.map(request).collect()
+    }
+
+    fn audit(&self, user: &str) -> Vec<Value> {
         let log = fs::read_to_string(self.folder.join("audit.log")).unwrap();
         // The last line may be half written.
         log.lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
             .filter(|event| event["user"]["username"] == user)
-            .map(|event| {
-                let verb = event["verb"].as_str().unwrap_or_default();
-                let object = &event["objectRef"]["resource"];
-                let what = object.as_str().or_else(|| event["requestURI"].as_str());
-                format!("{verb} {}", what.unwrap_or_default())
-            })
             .collect()
     }
+}
+
+/// A request of the audit log, in short.
+fn request(event: &Value) -> String {
+    let verb = event["verb"].as_str().unwrap_or_default();
+    let object = &event["objectRef"]["resource"];
+    let what = object.as_str().or_else(|| event["requestURI"].as_str());
+    format!("{verb} {}", what.unwrap_or_default())
 }
 
 impl Drop for ControlPlane {
@@ -275,6 +292,38 @@ impl Drop for ControlPlane {
     }
 }
 
+/// The text of a kubeconfig: an address that leads to the API server, the certificate of that, a token, and the namespace of what has none.
+pub(super) fn kubeconfig(
+    address: SocketAddr,
+    certificate: &Path,
+    token: &str,
+    namespace: &str,
+) -> String {
+    let kubeconfig = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "test", "cluster": {
+            "server": format!("https://{address}"),
+            "certificate-authority": certificate,
+        }}],
+        "users": [{ "name": "test", "user": { "token": token } }],
+        "contexts": [{ "name": "test", "context": {
+            "cluster": "test", "user": "test", "namespace": namespace,
+        }}],
+        "current-context": "test",
+    });
+    kubeconfig.to_string()
+}
+
+/// A client by a kubeconfig, unless that is not right (yet).
+pub(super) async fn client_of(kubeconfig: &Path) -> Option<Client> {
+    install_crypto();
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options);
+    Client::try_from(config.await.ok()?).ok()
+}
+
 /// Sends an object to the API server, and panics unless it is accepted.
 pub(super) async fn send(client: &Client, method: Method, path: &str, object: &Value) {
     let request = http::Request::builder()
@@ -290,7 +339,7 @@ pub(super) async fn send(client: &Client, method: Method, path: &str, object: &V
 
 /// A server process, and the log that it writes.
 #[derive(Debug)]
-struct Server {
+pub(super) struct Server {
     process: Child,
     // While this is open, the server lives.
     lifeline: Option<ChildStdin>,
@@ -307,7 +356,7 @@ const SUPERVISOR: &str = r#"
 "#;
 
 impl Server {
-    fn start(command: &[OsString], log: PathBuf) -> Self {
+    pub(super) fn start(command: &[OsString], log: PathBuf) -> Self {
         let append = || {
             File::options()
                 .create(true)
@@ -331,7 +380,7 @@ impl Server {
         }
     }
 
-    fn assert_running(&mut self) {
+    pub(super) fn assert_running(&mut self) {
         if let Some(status) = self.process.try_wait().unwrap() {
             panic!("a server of the control plane ended with {status}");
         }
@@ -404,7 +453,7 @@ fn audit_policy() -> Value {
     })
 }
 
-/// Makes the key pair with which the API server signs tokens of service accounts. No test uses them, but it does not start without.
+/// Makes the key pair with which the API server signs tokens of service accounts.
 fn write_service_account_keys(folder: &Path) {
     // What comes before the point of a public key on the curve P-256 (RFC 5480, SubjectPublicKeyInfo).
     const P256_PUBLIC_KEY: &[u8] =

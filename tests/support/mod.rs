@@ -4,11 +4,17 @@
 
 mod binaries;
 mod control_plane;
+mod controllers;
+mod forwarder;
+mod kubelet;
 mod objects;
 mod program;
 mod webhook;
 
 pub use control_plane::{ALERTKUBE, ControlPlane, OUTSIDER};
+pub use controllers::ControllerManager;
+pub use forwarder::Flow;
+pub use kubelet::{Event, Happening, Kubelet, Node, Pod};
 pub use objects::{Sketch, create_namespace, minutes, mk_pod};
 pub use program::{Program, Tripwire};
 pub use webhook::{Answer, Page, Webhook};

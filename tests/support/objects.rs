@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::control_plane::send;
 
 /// The time that long ago, as the API writes times.
-fn ago(duration: Duration) -> String {
+pub(super) fn ago(duration: Duration) -> String {
     #[expect(
         clippy::disallowed_methods,
         reason = "real servers run by the real clock; no test depends on how fast it goes"

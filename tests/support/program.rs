@@ -1,8 +1,9 @@
 //! The program under test, as a process.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -13,11 +14,76 @@ use super::{
     show_on_failure,
 };
 
+/// A process of the program under test. It is killed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    address: SocketAddr,
+    http: reqwest::Client,
+}
+
+impl Process {
+    /// Starts one with these arguments and nothing in its environment but these variables and an address to listen on.
+    pub(super) fn start<N: AsRef<OsStr>, V: AsRef<OsStr>>(
+        arguments: &[impl AsRef<OsStr>],
+        environment: impl IntoIterator<Item = (N, V)>,
+        stdout: File,
+        stderr: File,
+    ) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let child = Command::new(env!("CARGO_BIN_EXE_alertkube"))
+            .args(arguments)
+            .env_clear()
+            .env("ALERTKUBE_LISTEN", address.to_string())
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            address,
+            http: plain_http(),
+        }
+    }
+
+    /// Asks its HTTP server: status and body, or nothing if it does not answer.
+    pub(super) fn get(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Option<(u16, String)>> + Send + use<> {
+        let request = self.http.get(format!("http://{}{path}", self.address));
+        async {
+            let answer = request.send().await.ok()?;
+            Some((answer.status().as_u16(), answer.text().await.ok()?))
+        }
+    }
+
+    /// Sends it a signal, by its name (`STOP`).
+    pub(super) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args([format!("-{name}"), id]).status();
+        assert!(status.unwrap().success(), "kill -{name} failed");
+    }
+
+    /// How it has ended, if it has.
+    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A running alertkube. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Program {
-    process: Child,
-    address: String,
+    process: Process,
     stdout: PathBuf,
     stderr: PathBuf,
 }
@@ -37,20 +103,14 @@ impl Program {
                 .with_extension(extension)
         };
         let (stdout, stderr) = (output("stdout"), output("stderr"));
-        let address = format!("127.0.0.1:{}", free_port());
-        let process = Command::new(env!("CARGO_BIN_EXE_alertkube"))
-            .args(arguments)
-            .env_clear()
-            .env("ALERTKUBE_LISTEN", &address)
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(File::create(&stdout).unwrap())
-            .stderr(File::create(&stderr).unwrap())
-            .spawn()
-            .unwrap();
+        let process = Process::start(
+            arguments,
+            environment.iter().copied(),
+            File::create(&stdout).unwrap(),
+            File::create(&stderr).unwrap(),
+        );
         Self {
             process,
-            address,
             stdout,
             stderr,
         }
@@ -84,9 +144,7 @@ impl Program {
 
     /// Asks its HTTP server: status and body, or nothing if it does not answer.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
-        let url = format!("http://{}{path}", self.address);
-        let answer = plain_http().get(url).send().await.ok()?;
-        Some((answer.status().as_u16(), answer.text().await.ok()?))
+        self.process.get(path).await
     }
 
     /// What it has written to standard output.
@@ -111,16 +169,14 @@ impl Program {
 
     /// Panics if it has ended.
     pub fn assert_running(&mut self) {
-        if let Some(status) = self.process.try_wait().unwrap() {
+        if let Some(status) = self.process.ended() {
             panic!("alertkube ended with {status}");
         }
     }
 
     /// Sends it a signal, by its name (`STOP`).
     pub fn signal(&self, name: &str) {
-        let id = self.process.id().to_string();
-        let status = Command::new("kill").args([format!("-{name}"), id]).status();
-        assert!(status.unwrap().success(), "kill -{name} failed");
+        self.process.signal(name);
     }
 
     /// Asks it to stop, and waits until it has: with success, as it must.
@@ -135,17 +191,12 @@ impl Program {
 
     /// Waits until it ends by itself.
     pub async fn wait_end(&mut self) -> ExitStatus {
-        eventually("alertkube to end", PATIENCE, async || {
-            self.process.try_wait().unwrap()
-        })
-        .await
+        eventually("alertkube to end", PATIENCE, async || self.process.ended()).await
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
         if std::thread::panicking() {
             show_on_failure(&self.stdout);
             show_on_failure(&self.stderr);

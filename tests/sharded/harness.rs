@@ -1,0 +1,101 @@
+//! The bed itself: what the other tests rely on is so.
+
+use serde_json::json;
+
+use crate::{
+    bed::{ALERTKUBE, Bed, name, names},
+    support::{Happening, PATIENCE, create_namespace, eventually, mk_pod},
+};
+
+#[tokio::test]
+async fn the_manifests_become_replicas_that_are_replaced_and_rolled_from_the_top() {
+    let bed = Bed::start().await;
+    bed.apply(3).await;
+    bed.wait_rolled_out(3).await;
+    for (ordinal, pod) in (0..3).map(|ordinal| (ordinal, bed.kubelet.pod(&name(ordinal)))) {
+        let label = pod.label("apps.kubernetes.io/pod-index");
+        assert_eq!(label, ordinal.to_string());
+    }
+
+    // A pod that is deleted stops as it is asked to, and comes back.
+    let old = bed.kubelet.pod(&name(1));
+    bed.plane
+        .kubectl(&["-n", ALERTKUBE, "delete", "pod", old.name(), "--wait=false"])
+        .await;
+    bed.kubelet.wait_replaced(&old).await;
+    assert!(old.is_gone());
+    // One that crashes stays, and its process comes back.
+    let crashed = bed.kubelet.pod(&name(2));
+    assert!(crashed.kill());
+    eventually("a process to be started again", PATIENCE, async || {
+        (crashed.restarts() == 1 && crashed.is_ready()).then_some(())
+    })
+    .await;
+    assert_eq!(bed.kubelet.pod(&name(2)).uid(), crashed.uid());
+
+    // Another template goes from the highest ordinal to the lowest.
+    let before = bed.kubelet.events().len();
+    bed.plane
+        .kubectl(&[
+            "-n",
+            ALERTKUBE,
+            "rollout",
+            "restart",
+            "statefulset",
+            ALERTKUBE,
+        ])
+        .await;
+    bed.wait_rolled_out(3).await;
+    let events = bed.kubelet.events().split_off(before);
+    let started: Vec<_> = events
+        .iter()
+        .filter(|event| event.what == Happening::Started)
+        .map(|event| event.pod.as_str())
+        .collect();
+    let mut from_the_top = names(3);
+    from_the_top.reverse();
+    assert_eq!(started, from_the_top, "{events:#?}");
+}
+
+#[tokio::test]
+async fn the_level_of_pod_security_is_the_restricted_one() {
+    let bed = Bed::start().await;
+    bed.apply(1).await;
+    bed.wait_rolled_out(1).await;
+    let privileged = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "privileged", "namespace": ALERTKUBE },
+        "spec": { "containers": [{ "name": "app", "image": "app" }] },
+    });
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(file.path(), privileged.to_string()).unwrap();
+    let refused = bed
+        .plane
+        .try_kubectl(&["create", "-f", file.path().to_str().unwrap()])
+        .await;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("restricted"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn the_rights_of_a_replica_are_those_of_its_service_account() {
+    let bed = Bed::start().await;
+    bed.apply(1).await;
+    bed.wait_rolled_out(1).await;
+    // It sees pods of all namespaces.
+    create_namespace(&bed.client, "shop").await;
+    mk_pod("web")
+        .crash_looping()
+        .create(&bed.client, "shop")
+        .await;
+    bed.webhook
+        .wait_for_page("firing", "KubePodCrashLooping", "shop", "web")
+        .await;
+    let user = format!("system:serviceaccount:{ALERTKUBE}:{ALERTKUBE}");
+    let asked = bed.plane.requests_of(&user);
+    assert!(asked.contains("watch pods"), "{asked:?}");
+    // Nothing that it asked for was refused.
+    assert_eq!(bed.plane.refusals_of(&user), Vec::<String>::new());
+}
