@@ -163,7 +163,7 @@ async fn a_send_in_flight_is_waited_for_when_stopping() {
         member.coordinator.may_send(&key, s(10))
     })
     .await;
-    let permission = member.coordinator.begin_send(&key, s(10));
+    let permission = member.coordinator.begin(&key, s(10));
     assert!(matches!(permission, Permission::Granted(_)));
     member.stop.cancel();
     always(s(5), "it waits", || {

@@ -188,6 +188,7 @@ impl World {
                 store: self.server.store().clone(),
             },
             clock,
+            metrics: Arc::new(Metrics::new(0, 1, &[], &[]).unwrap()),
         };
         let (sync, synced) = oneshot::channel();
         let stop = CancellationToken::new();
