@@ -9,6 +9,8 @@ mod codec;
 mod config_map;
 mod records;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use config_map::{
     ADOPTED, ALERTS, EPOCH, HOLDER, INSTANCE_LABEL, LEASE_TRANSITIONS, NAME_LABEL, Names, PARTS,
