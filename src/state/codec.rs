@@ -79,3 +79,76 @@ pub(super) fn decode<R: Record>(version: u32, bytes: &[u8]) -> Result<Part<R>, C
     }
     serde_json::from_slice(&json).map_err(CodecError::Json)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::testing::{Note, realistic};
+
+    fn part() -> Part<Note> {
+        (*realistic(20).parts()[0]).clone()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn error(version: u32, bytes: &[u8]) -> String {
+        decode::<Note>(version, bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn equal_parts_are_equal_bytes() {
+        let part = part();
+        let bytes = encode(&part).unwrap();
+        let read: Part<Note> = decode(VERSION, &bytes).unwrap();
+        assert_eq!(read, part);
+        assert_eq!(encode(&read).unwrap(), bytes);
+    }
+
+    #[test]
+    fn damage_is_noticed_or_changes_nothing() {
+        let part = part();
+        let bytes = encode(&part).unwrap();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                if let Ok(read) = decode::<Note>(VERSION, &damaged) {
+                    assert_eq!(read, part, "bit {bit} of byte {at}");
+                }
+            }
+        }
+        for end in 0..bytes.len() {
+            assert!(
+                decode::<Note>(VERSION, &bytes[..end]).is_err(),
+                "cut at {end}"
+            );
+        }
+        let mut longer = bytes.clone();
+        longer.extend(&bytes);
+        assert!(error(VERSION, &longer).contains("more follows"));
+    }
+
+    #[test]
+    fn a_newer_version_is_not_looked_into() {
+        assert!(error(VERSION + 1, b"anything").contains("of version 2"));
+    }
+
+    #[test]
+    fn a_part_that_unpacks_to_far_more_than_it_should_is_refused() {
+        let bomb = gzip(&vec![b' '; usize::try_from(MAX_JSON_BYTES).unwrap() + 1]);
+        assert!(bomb.len() < 1 << 20);
+        assert!(error(VERSION, &bomb).contains("unpacks to more than"));
+    }
+
+    #[test]
+    fn json_that_does_not_fit_is_not_quoted() {
+        let odd = gzip(br#"[[{"kind": "Pod", "namespace": "a", "name": "b"}, "hunter2"]]"#);
+        let error = error(VERSION, &odd);
+        assert!(error.contains("its JSON does not fit"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

@@ -346,3 +346,115 @@ fn text<'a>(meta: &'a ObjectMeta, annotation: &str) -> Option<&'a str> {
 fn read<T: std::str::FromStr>(meta: &ObjectMeta, annotation: &str) -> Option<T> {
     text(meta, annotation)?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::testing::{SHARD, writer};
+
+    fn names() -> Names {
+        Names::new("alertkube")
+    }
+
+    fn map(number: Number, epoch: Option<Epoch>, written_at: &str) -> ConfigMap {
+        let content = Content {
+            header: epoch.map(|epoch| Header {
+                epoch,
+                adopted: [0, 2].into(),
+                parts: 2,
+            }),
+            writer: Some(writer(7)),
+            alerts: 10,
+            written_at: written_at.parse().unwrap(),
+            bytes: vec![1, 2, 3],
+        };
+        names().config_map(SHARD, number, content, Some(Version(42)))
+    }
+
+    #[test]
+    fn a_head_looks_as_documented() {
+        let map = map(HEAD, Some(5), "2026-11-02T12:00:00Z");
+        insta::assert_json_snapshot!(serde_json::to_value(map).unwrap(), @r#"
+        {
+          "apiVersion": "v1",
+          "binaryData": {
+            "state": "AQID"
+          },
+          "kind": "ConfigMap",
+          "metadata": {
+            "annotations": {
+              "alertkube.io/adopted": "0,2",
+              "alertkube.io/alerts": "10",
+              "alertkube.io/epoch": "5",
+              "alertkube.io/holder": "1/3/alertkube-1_000000000007",
+              "alertkube.io/lease-transitions": "7",
+              "alertkube.io/parts": "2",
+              "alertkube.io/state-version": "1",
+              "alertkube.io/written-at": "2026-11-02T12:00:00Z"
+            },
+            "labels": {
+              "alertkube.io/shard-index": "1",
+              "alertkube.io/shard-total": "3",
+              "app.kubernetes.io/instance": "alertkube",
+              "app.kubernetes.io/name": "alertkube"
+            },
+            "name": "alertkube-state-1-of-3",
+            "resourceVersion": "42"
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn no_two_layouts_share_a_part_but_the_head() {
+        let all: Vec<_> = (0..=10)
+            .flat_map(|exponent| numbers(1 << exponent).skip(1))
+            .collect();
+        let distinct: BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert!(!all.contains(&HEAD));
+        assert_eq!(numbers(4).collect::<Vec<_>>(), [0, 5, 6, 7]);
+    }
+
+    #[test]
+    fn only_heads_have_an_epoch() {
+        let head = map(HEAD, Some(5), "2026-11-02T12:00:00Z").metadata;
+        assert_eq!(names().epoch(&head), Some((SHARD, 5)));
+        assert_eq!(Names::new("other").epoch(&head), None);
+        let part = map(3, None, "2026-11-02T12:00:00Z").metadata;
+        assert_eq!(names().epoch(&part), None);
+        let mut damaged = head.clone();
+        damaged.annotations = None;
+        assert_eq!(names().epoch(&damaged), Some((SHARD, 0)));
+        for (label, value) in [
+            (SHARD_INDEX_LABEL, "3"),
+            (SHARD_INDEX_LABEL, "x"),
+            (SHARD_TOTAL_LABEL, "4"),
+        ] {
+            let mut odd = head.clone();
+            odd.labels
+                .as_mut()
+                .unwrap()
+                .insert(label.into(), value.into());
+            assert_eq!(names().epoch(&odd), None, "{label}={value}");
+        }
+    }
+
+    #[test]
+    fn a_summary_counts_the_parts_that_the_head_names() {
+        let metas = [
+            map(HEAD, Some(5), "2026-11-02T12:00:00Z").metadata,
+            map(3, None, "2026-11-02T12:00:07Z").metadata,
+            // Of another layout.
+            map(5, None, "2026-11-02T13:00:00Z").metadata,
+        ];
+        let summary = Summary {
+            epoch: 5,
+            writer: Some(writer(7)),
+            alerts: 20,
+            written_at: Some("2026-11-02T12:00:07Z".parse().unwrap()),
+        };
+        assert_eq!(names().summaries(&metas), [(SHARD, summary)].into());
+        assert_eq!(names().summaries(&metas[1..]), BTreeMap::new());
+    }
+}

@@ -10,6 +10,8 @@ mod config_map;
 mod record;
 mod records;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use config_map::{
     ADOPTED, ALERTS, EPOCH, HOLDER, INSTANCE_LABEL, LEASE_TRANSITIONS, NAME_LABEL, Names, PARTS,

@@ -58,10 +58,10 @@ impl<R: Record> Part<R> {
         self.records.len()
     }
 
-    fn insert(&mut self, subject: Arc<Subject>, record: Arc<R>) {
-        self.weight += weight(&subject, &record);
-        if let Some(old) = self.records.insert(Arc::clone(&subject), record) {
-            self.weight = self.weight.saturating_sub(weight(&subject, &old));
+    fn insert(&mut self, subject: &Arc<Subject>, record: Arc<R>) {
+        self.weight += weight(subject, &record);
+        if let Some(old) = self.records.insert(Arc::clone(subject), record) {
+            self.weight = self.weight.saturating_sub(weight(subject, &old));
         }
     }
 
@@ -96,7 +96,7 @@ impl<'de, R: Record> Deserialize<'de> for Part<R> {
         let mut part = Self::default();
         for (subject, record) in Vec::<(Subject, R)>::deserialize(deserializer)? {
             if !record.is_empty() {
-                part.insert(Arc::new(subject), Arc::new(record));
+                part.insert(&Arc::new(subject), Arc::new(record));
             }
         }
         Ok(part)
@@ -162,7 +162,7 @@ impl<R: Record> Records<R> {
             Some(old) if *old == new => {}
             Some(_) if new.is_empty() => self.part_mut(subject).remove(subject),
             None if new.is_empty() => {}
-            _ => self.insert(Arc::new(subject.clone()), Arc::new(new)),
+            _ => self.insert(&Arc::new(subject.clone()), Arc::new(new)),
         }
         result
     }
@@ -224,15 +224,11 @@ impl<R: Record> Records<R> {
         Arc::make_mut(&mut self.parts[at])
     }
 
-    fn insert(&mut self, subject: Arc<Subject>, record: Arc<R>) {
-        let part = self.part_mut(&subject);
-        part.insert(subject, record);
-        // The average is not above the limit while this part is not, or another one has been judged before.
-        if part.weight > PART_WEIGHT {
-            let count = count_for(self.weight(), PART_WEIGHT);
-            if count > self.parts.len() {
-                *self = self.laid_out(count);
-            }
+    fn insert(&mut self, subject: &Arc<Subject>, record: Arc<R>) {
+        self.part_mut(subject).insert(subject, record);
+        let count = count_for(self.weight(), PART_WEIGHT);
+        if count > self.parts.len() {
+            *self = self.laid_out(count);
         }
     }
 
@@ -241,7 +237,7 @@ impl<R: Record> Records<R> {
         let mut parts: Vec<Part<R>> = Vec::new();
         parts.resize_with(count, Part::default);
         for (subject, record) in self.parts.iter().flat_map(|part| &part.records) {
-            parts[part_of(subject, count)].insert(Arc::clone(subject), Arc::clone(record));
+            parts[part_of(subject, count)].insert(subject, Arc::clone(record));
         }
         Self {
             parts: parts.into_iter().map(Arc::new).collect(),
@@ -276,8 +272,11 @@ impl<R: Record> Alerts for Records<R> {
             if self.get(subject).is_some() {
                 self.update(subject, |own| own.adopt(record));
             } else {
-                self.insert(Arc::clone(subject), Arc::clone(record));
+                self.insert(subject, Arc::clone(record));
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, stream::FuturesUnordered};
+use futures::{
+    StreamExt as _,
+    stream::{self, FuturesUnordered},
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
@@ -58,12 +61,20 @@ struct Memory<R> {
 }
 
 /// A `ConfigMap` to be written.
+#[derive(Debug)]
 struct Job<R> {
     number: Number,
     part: Arc<Part<R>>,
     over: Option<Version>,
     header: Option<Header>,
     writer: Option<Writer>,
+}
+
+/// The same, as bytes.
+#[derive(Debug)]
+struct Packed<R> {
+    job: Job<R>,
+    bytes: Vec<u8>,
 }
 
 impl<R: Record> Store<R> {
@@ -121,9 +132,10 @@ impl<R: Record> Store<R> {
         let known = self.lock().known.remove(&shard);
         // Without a read before there can still be nothing.
         let mut known = known.unwrap_or_default();
-        let mut sent = 0;
+        let mut sent_bytes = 0;
         let written = if known.version() == expect {
-            self.try_write(shard, &state, &mut known, &mut sent).await
+            self.try_write(shard, &state, &mut known, &mut sent_bytes)
+                .await
         } else {
             Err(Failed::Conflict)
         };
@@ -135,7 +147,7 @@ impl<R: Record> Store<R> {
             }
             Err(failed) => self.say("write", shard, &failed),
         };
-        (answer, sent)
+        (answer, sent_bytes)
     }
 
     /// Deletes a state whose head is of this version, with all that has its shard's labels. The head goes last.
@@ -163,7 +175,7 @@ impl<R: Record> Store<R> {
         let keeping = damaged
             .into_iter()
             .map(|(map, error)| self.keep(shard, map, error));
-        futures::stream::iter(keeping)
+        stream::iter(keeping)
             .buffer_unordered(SIDE_BY_SIDE)
             .collect::<()>()
             .await;
@@ -175,7 +187,7 @@ impl<R: Record> Store<R> {
         shard: Shard,
         state: &State<Records<R>>,
         known: &mut Known<R>,
-        sent: &mut usize,
+        sent_bytes: &mut usize,
     ) -> Result<Version, Failed> {
         let State {
             writer,
@@ -202,23 +214,22 @@ impl<R: Record> Store<R> {
             })
             .filter(|job| !known.has(job))
             .collect();
-        let mut encoded = blocking(move || encode(jobs))
+        let mut packed = blocking(move || pack(jobs))
             .await?
             .map_err(|error| Failed::Refused(error.to_string()))?;
-        let head = encoded.pop_if(|(job, _)| job.number == HEAD);
+        let head = packed.pop_if(|packed| packed.job.number == HEAD);
 
-        let send = |(job, bytes): (Job<R>, Vec<u8>)| self.put(shard, job, bytes);
         let mut failures = Vec::new();
         let mut running = FuturesUnordered::new();
-        let mut waiting = encoded.into_iter();
+        let mut waiting = packed.into_iter();
         loop {
             // After a failure, only what is on its way is waited for.
-            while failures.is_empty() && running.len() < SIDE_BY_SIDE {
-                let Some((job, bytes)) = waiting.next() else {
-                    break;
-                };
-                *sent += bytes.len();
-                running.push(send((job, bytes)));
+            while failures.is_empty()
+                && running.len() < SIDE_BY_SIDE
+                && let Some(packed) = waiting.next()
+            {
+                *sent_bytes += packed.bytes.len();
+                running.push(self.put(shard, packed));
             }
             match running.next().await {
                 Some(Ok((number, slot))) => known.put(number, slot),
@@ -230,9 +241,9 @@ impl<R: Record> Store<R> {
             return Err(worst);
         }
 
-        if let Some((job, bytes)) = head {
-            *sent += bytes.len();
-            let (number, slot) = send((job, bytes)).await?;
+        if let Some(head) = head {
+            *sent_bytes += head.bytes.len();
+            let (number, slot) = self.put(shard, head).await?;
             known.put(number, slot);
             known.header = Some(header);
             self.remove_unnamed(shard, known, &numbers).await;
@@ -241,12 +252,8 @@ impl<R: Record> Store<R> {
     }
 
     /// Creates or replaces one `ConfigMap`.
-    async fn put(
-        &self,
-        shard: Shard,
-        job: Job<R>,
-        bytes: Vec<u8>,
-    ) -> Result<(Number, Slot<R>), Failed> {
+    async fn put(&self, shard: Shard, packed: Packed<R>) -> Result<(Number, Slot<R>), Failed> {
+        let Packed { job, bytes } = packed;
         let Job {
             number,
             part,
@@ -263,12 +270,11 @@ impl<R: Record> Store<R> {
         };
         let map = self.names.config_map(shard, number, content, over);
         let params = PostParams::default();
-        let written = match over {
-            None => call("create", self.api.create(&params, &map)).await?,
-            Some(_) => {
-                let name = self.names.part(shard, number);
-                call("update", self.api.replace(&name, &params, &map)).await?
-            }
+        let written = if over.is_none() {
+            call("create", self.api.create(&params, &map)).await?
+        } else {
+            let name = self.names.part(shard, number);
+            call("update", self.api.replace(&name, &params, &map)).await?
         };
         let slot = Slot {
             version: version_of(written.metadata.resource_version.as_deref())?,
@@ -291,7 +297,7 @@ impl<R: Record> Store<R> {
                 );
             }
         });
-        futures::stream::iter(removals)
+        stream::iter(removals)
             .buffer_unordered(SIDE_BY_SIDE)
             .collect::<()>()
             .await;
@@ -300,34 +306,28 @@ impl<R: Record> Store<R> {
     async fn try_delete(&self, shard: Shard, version: Version) -> Result<(), Failed> {
         let params = ListParams::default().labels(&self.names.selector_of(shard));
         let list = call("list", self.api.list_metadata(&params)).await?;
-        let (heads, parts): (Vec<_>, Vec<_>) = list
-            .items
-            .into_iter()
-            .map(|item| item.metadata)
-            .partition(|meta| self.names.place(meta) == Some((shard, HEAD)));
-        for head in &heads {
-            if version_of(head.resource_version.as_deref())? != version {
-                return Err(Failed::Conflict);
-            }
+        let metas: Vec<_> = list.items.into_iter().map(|item| item.metadata).collect();
+        let is_head = |meta: &&ObjectMeta| self.names.place(meta) == Some((shard, HEAD));
+        // Without a head there is no state to delete. Parts may be of one that is being created: its head comes last.
+        let Some(head) = metas.iter().find(is_head) else {
+            return Ok(());
+        };
+        if version_of(head.resource_version.as_deref())? != version {
+            return Err(Failed::Conflict);
         }
-        let removals: Vec<_> = parts
-            .iter()
-            .map(|meta| self.remove_as_listed(meta))
-            .collect();
-        let outcomes: Vec<_> = futures::stream::iter(removals)
+        let others = metas.iter().filter(|meta| !is_head(meta));
+        let removals: Vec<_> = others.map(|meta| self.remove_listed(meta)).collect();
+        let outcomes: Vec<_> = stream::iter(removals)
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
         if let Some(worst) = outcomes.into_iter().filter_map(Result::err).max() {
             return Err(worst);
         }
-        for head in &heads {
-            self.remove_as_listed(head).await?;
-        }
-        Ok(())
+        self.remove_listed(head).await
     }
 
-    async fn remove_as_listed(&self, meta: &ObjectMeta) -> Result<(), Failed> {
+    async fn remove_listed(&self, meta: &ObjectMeta) -> Result<(), Failed> {
         let name = meta.name.as_deref().unwrap_or_default();
         let version = version_of(meta.resource_version.as_deref())?;
         self.remove(name, meta.uid.clone(), version).await
@@ -407,15 +407,14 @@ impl<R: Record> Store<R> {
     }
 }
 
-fn encode<R: Record>(jobs: Vec<Job<R>>) -> Result<Vec<(Job<R>, Vec<u8>)>, CodecError> {
-    let mut encoded = Vec::with_capacity(jobs.len());
-    for job in jobs {
+/// The head comes last.
+fn pack<R: Record>(mut jobs: Vec<Job<R>>) -> Result<Vec<Packed<R>>, CodecError> {
+    jobs.sort_by_key(|job| job.number == HEAD);
+    let packed = jobs.into_iter().map(|job| {
         let bytes = codec::encode(&job.part)?;
-        encoded.push((job, bytes));
-    }
-    // The head last.
-    encoded.sort_by_key(|(job, _)| job.number == HEAD);
-    Ok(encoded)
+        Ok(Packed { job, bytes })
+    });
+    packed.collect()
 }
 
 /// Runs what takes long beside the runtime, which has other things to do.
@@ -454,3 +453,6 @@ impl<R: Record> States<Records<R>> for Store<R> {
         Self::delete(self, shard, version)
     }
 }
+
+#[cfg(test)]
+mod tests;
