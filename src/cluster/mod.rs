@@ -20,7 +20,6 @@ pub use client::{
     ConnectError, ConnectOptions, Connection, client, connect, install_crypto_provider, server,
 };
 pub use clock::Clock;
-pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};

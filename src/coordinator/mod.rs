@@ -49,7 +49,9 @@ use crate::{
     },
 };
 
+pub use lease::read as read_lease;
 pub use names::{MAX_TOTAL, Names, shard_from};
+pub use record::{RecordError, read as read_record};
 
 #[cfg(test)]
 mod tests;
