@@ -197,7 +197,13 @@ impl<A: Alerts> Replica<A> {
                 if outcome == Outcome::Conflict {
                     held.unsure = Some(now);
                     self.doubtful.insert(Object::Lease(shard));
-                } else if held.failed(step, &timing, now) {
+                    // One that happens again and again is a failure like any other.
+                    if held.is_failing(step) {
+                        let until = now + timing.retry_period() / 2;
+                        self.not_before.insert(Object::State(shard), until);
+                    }
+                }
+                if held.failed(step, &timing, now) {
                     self.changes.push(Change::Incomplete(shard, step));
                 }
             }

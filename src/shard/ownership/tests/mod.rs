@@ -1,5 +1,6 @@
 //! Directed tests: each rule on its own, and what random histories (`tests/ownership`) rarely get to.
 
+mod bench;
 mod handing_over;
 mod heirs;
 mod records;
