@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     story::{Part, Story},
-    transport::Transport,
+    transport::{Done, Transport},
     trouble::Resource,
     watch::{Metadata, Seen, Selection, Whole, watch},
 };
@@ -43,8 +43,8 @@ use crate::{
     shard::{
         ShardKey,
         ownership::{
-            Alerts, Answer, Change, HeldBy, Holder, Output, Replica, Request, Shard, State, Timing,
-            Version,
+            Alerts, Answer, Change, HeldBy, Holder, Leave, Output, Replica, Request, Shard, State,
+            Timing, Version,
         },
     },
 };
@@ -148,7 +148,7 @@ impl<A> Clone for Coordinator<A> {
 pub enum Permission<A: Alerts> {
     /// It may, and lasts until this is dropped.
     Granted(Permit<A>),
-    /// Not yet: what it would tell is not written yet. At this time at the latest it may.
+    /// Not yet: what it would tell is not written yet. It may when it is, or at this time, whatever comes first.
     NotBefore(Instant),
     /// It may not.
     Refused,
@@ -193,13 +193,14 @@ impl<A: Alerts> Coordinator<A> {
 
     /// Begins an attempt to send for a key, if it may start: it must end within `within`.
     pub fn begin_send(&self, key: &ShardKey, within: Duration) -> Permission<A> {
-        if self.lock().begin_send(key, Instant::now(), within) {
-            Permission::Granted(Permit {
+        let leave = self.lock().begin_send(key, Instant::now(), within);
+        match leave {
+            Leave::Granted => Permission::Granted(Permit {
                 coordinator: self.clone(),
                 key: *key,
-            })
-        } else {
-            Permission::Refused
+            }),
+            Leave::NotBefore(until) => Permission::NotBefore(until),
+            Leave::Refused => Permission::Refused,
         }
     }
 
@@ -235,11 +236,11 @@ impl<A: Alerts> Coordinator<A> {
         &self.0.me
     }
 
-    /// Who holds the Lease of this replica's own shard in its place, if somebody does: it stands by.
+    /// Who holds the Lease of this replica's own shard and will not let go of it, if somebody does: this replica stands by.
     pub fn stands_by_for(&self) -> Option<HeldBy> {
         match self.look(|replica, now| Part::of(replica, &self.0.me, now)) {
             Part::StandsBy(holder) => Some(holder),
-            Part::Takes | Part::None(_) => None,
+            Part::Takes | Part::Waits(_) | Part::None(_) => None,
         }
     }
 
@@ -292,16 +293,23 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
             for Request { id, call } in self.turn(&mut story) {
                 let (me, transport) = (self.clone(), Arc::clone(&transport));
                 requests.spawn(async move {
-                    let (answer, _) = transport.carry_out(call).await;
-                    me.update(|replica, now| replica.answer(id, answer, now));
+                    let Done { answer, wrote } = transport.carry_out(call).await;
+                    me.update(|replica, now| {
+                        if let Some((shard, bytes)) = wrote {
+                            replica.wrote(shard, bytes, now);
+                        }
+                        replica.answer(id, answer, now);
+                    });
                 });
             }
             if self.lock().is_stopped() {
                 tracing::info!("all that was held is free");
                 return true;
             }
+            let deadline = self.lock().next_deadline();
             tokio::select! {
                 () = self.0.wake.notified() => {}
+                () = sleep_until(deadline.unwrap_or(tick)), if deadline.is_some() => {}
                 () = sleep_until(tick) => {
                     let jitter = (2.0 * JITTER).mul_add(fastrand::f64(), 1.0 - JITTER);
                     // From now, not from when it was due: a process that was stopped catches up on nothing.

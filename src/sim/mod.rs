@@ -31,7 +31,7 @@ pub use write::{DeleteOptions, Preconditions};
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::serve::ListenerExt as _;
+use axum::{Router, serve::ListenerExt as _};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -66,6 +66,7 @@ pub struct Server {
     store: Store,
     faults: Faults,
     requests: Requests,
+    router: Router,
     serving: JoinHandle<io::Result<()>>,
     stop: DropGuard,
 }
@@ -100,8 +101,9 @@ impl Server {
             bookmark_interval,
         }));
         let stopped = stop.clone().cancelled_owned();
+        let served = router.clone();
         let serving = tokio::spawn(async move {
-            axum::serve(listener, router)
+            axum::serve(listener, served)
                 .with_graceful_shutdown(stopped)
                 .await
         });
@@ -110,6 +112,7 @@ impl Server {
             store,
             faults,
             requests,
+            router,
             serving,
             stop: stop.drop_guard(),
         })
@@ -124,6 +127,11 @@ impl Server {
     pub fn kube_config(&self) -> kube::Config {
         let uri = ::http::Uri::try_from(self.url()).unwrap_or_default();
         kube::Config::new(uri)
+    }
+
+    /// The server without its network, as a service: on a paused clock, what is on its way through a socket would look like idleness.
+    pub fn router(&self) -> Router {
+        self.router.clone()
     }
 
     /// The objects.
