@@ -175,3 +175,26 @@ impl OpenCluster {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_goes_before_the_context() {
+        let connection = |context: Option<&str>| Connection {
+            config: kube::Config::new("http://127.0.0.1:1".parse().unwrap()),
+            context: context.map(str::to_owned),
+        };
+        for (told, context, expected) in [
+            (Some("prod"), Some("kind-prod"), Some("prod")),
+            (None, Some("kind-prod"), Some("kind-prod")),
+            (None, Some("a\nb"), Some("a b")),
+            (None, Some(""), None),
+            (None, None, None),
+        ] {
+            let name = known_name(told.map(str::to_owned), &connection(context));
+            assert_eq!(name.as_deref(), expected, "{told:?} {context:?}");
+        }
+    }
+}
