@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use kube::Client;
 use tracing::warn;
 
 use super::files::{FileError, FileReason};
@@ -97,13 +98,40 @@ impl OpenCluster {
         if let Some(name) = known_name(told, &self.connection) {
             return Ok(name);
         }
-        let tap = Tap::new("Namespace", self.clock.clone());
-        let client = cluster::client(&self.connection.config, &tap)?;
-        let uid = self.runtime.block_on(cluster::cluster_uid(&client));
+        let uid = self.ask("Namespace", async |client| {
+            cluster::cluster_uid(&client).await
+        })?;
         Ok(uid.unwrap_or_else(|failure| {
             warn!(%failure, "alerts are shown without the label `cluster`: ALERTKUBE_CLUSTER sets it");
             String::new()
         }))
+    }
+
+    /// The namespace that is meant where none is said.
+    pub fn namespace(&self) -> &str {
+        &self.connection.config.default_namespace
+    }
+
+    /// Its time.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Asks the API server, about `what`.
+    ///
+    /// # Errors
+    ///
+    /// The configuration of the cluster is of no use.
+    pub fn ask<T>(
+        &self,
+        what: &'static str,
+        question: impl AsyncFnOnce(Client) -> T,
+    ) -> Result<T, ConnectError> {
+        self.runtime.block_on(async {
+            let tap = Tap::new(what, self.clock.clone());
+            let client = cluster::client(&self.connection.config, &tap)?;
+            Ok(question(client).await)
+        })
     }
 
     /// Reads every object of every watched kind once, with the API server's time at which each was read, and says what could not be read. Of
@@ -145,5 +173,28 @@ impl OpenCluster {
             }
             Ok((clock.now(), errors))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_goes_before_the_context() {
+        let connection = |context: Option<&str>| Connection {
+            config: kube::Config::new("http://127.0.0.1:1".parse().unwrap()),
+            context: context.map(str::to_owned),
+        };
+        for (told, context, expected) in [
+            (Some("prod"), Some("kind-prod"), Some("prod")),
+            (None, Some("kind-prod"), Some("kind-prod")),
+            (None, Some("a\nb"), Some("a b")),
+            (None, Some(""), None),
+            (None, None, None),
+        ] {
+            let name = known_name(told.map(str::to_owned), &connection(context));
+            assert_eq!(name.as_deref(), expected, "{told:?} {context:?}");
+        }
     }
 }

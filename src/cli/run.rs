@@ -183,3 +183,33 @@ fn style() -> Style {
         (false, _) => Style::Json,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_ephemeral_only_alone() {
+        let settings = |total: &str| {
+            let vars = [
+                ("ALERTKUBE_SHARD_TOTAL", total),
+                ("ALERTKUBE_SHARD_INDEX", "0"),
+                // It cannot be had, so that nothing starts.
+                ("ALERTKUBE_LISTEN", "203.0.113.1:1"),
+            ];
+            Settings::from_vars(vars.map(|(name, value)| (name.into(), value.into()))).unwrap()
+        };
+        let args = Args {
+            ephemeral: true,
+            ..Args::default()
+        };
+        let error = run(&args, settings("3")).unwrap_err();
+        assert!(error.is::<SettingsError>(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "--ephemeral runs without Leases, and so only alone, but ALERTKUBE_SHARD_TOTAL is 3: unset it (or set it to 1), or leave out --ephemeral"
+        );
+        let error = run(&args, settings("1")).unwrap_err();
+        assert!(error.to_string().contains("cannot listen on"), "{error}");
+    }
+}

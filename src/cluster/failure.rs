@@ -83,7 +83,7 @@ impl FailureReason {
 }
 
 impl Failure {
-    pub(super) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),

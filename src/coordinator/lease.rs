@@ -22,7 +22,7 @@ const CLAIMED_BY: &str = "claimed-by";
 
 /// Reads a Lease leniently: what is missing, or cannot be read, counts as not said. The holder of one that says less than it should is respected all
 /// the same.
-pub(super) fn read(object: &Object) -> Lease {
+pub fn read(object: &Object) -> Lease {
     let LeaseSpec {
         acquire_time: _,
         holder_identity,

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     story::{Part, Story},
-    transport::Transport,
+    transport::{Done, Transport},
     trouble::Resource,
     watch::{Metadata, Seen, Selection, Whole, watch},
 };
@@ -50,7 +50,9 @@ use crate::{
     },
 };
 
+pub use lease::read as read_lease;
 pub use names::{MAX_TOTAL, Names, shard_from};
+pub use record::{RecordError, read as read_record};
 
 #[cfg(test)]
 mod tests;
@@ -201,11 +203,11 @@ impl<A: Alerts> Coordinator<A> {
         &self.0.me
     }
 
-    /// Who holds the Lease of this replica's own shard in its place, if somebody does: it stands by.
+    /// Who holds the Lease of this replica's own shard and will not let go of it, if somebody does: this replica stands by.
     pub fn stands_by_for(&self) -> Option<HeldBy> {
         match self.look(|replica, now| Part::of(replica, &self.0.me, now)) {
             Part::StandsBy(holder) => Some(holder),
-            Part::Takes | Part::None(_) => None,
+            Part::Takes | Part::Waits(_) | Part::None(_) => None,
         }
     }
 
@@ -287,11 +289,11 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
                 let metrics = Arc::clone(&metrics);
                 requests.spawn(async move {
                     let what = Counted::of(&call);
-                    let (answer, bytes) = transport.carry_out(call).await;
-                    what.count(&metrics, &answer, bytes);
+                    let Done { answer, wrote } = transport.carry_out(call).await;
+                    what.count(&metrics, &answer, wrote.map_or(0, |(_, bytes)| bytes));
                     me.update(|replica, now| {
-                        if let Counted::State(shard) = what {
-                            replica.wrote(shard, u64::try_from(bytes).unwrap_or(u64::MAX), now);
+                        if let Some((shard, bytes)) = wrote {
+                            replica.wrote(shard, bytes, now);
                         }
                         replica.answer(id, answer, now);
                     });
@@ -429,8 +431,8 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
 #[derive(Debug, Clone, Copy)]
 enum Counted {
     Lease,
-    /// A write of this shard's state.
-    State(Shard),
+    /// A write of a state.
+    State,
     Nothing,
 }
 
@@ -438,12 +440,12 @@ impl Counted {
     const fn of<A>(call: &Call<A>) -> Self {
         match call {
             Call::WriteLease { .. } | Call::ReadLease(_) | Call::DeleteLease(..) => Self::Lease,
-            Call::WriteState { shard, .. } => Self::State(*shard),
+            Call::WriteState { .. } => Self::State,
             _ => Self::Nothing,
         }
     }
 
-    fn count<A>(self, metrics: &Metrics, answer: &Answer<A>, bytes: usize) {
+    fn count<A>(self, metrics: &Metrics, answer: &Answer<A>, bytes: u64) {
         let outcome = match answer {
             Answer::Lease(..) | Answer::Record(..) | Answer::State(..) | Answer::Deleted => "ok",
             Answer::Conflict => "conflict",
@@ -452,7 +454,7 @@ impl Counted {
         };
         match self {
             Self::Lease => metrics.lease_request(outcome),
-            Self::State(_) => metrics.state_write(outcome, bytes),
+            Self::State => metrics.state_write(outcome, bytes),
             Self::Nothing => {}
         }
     }

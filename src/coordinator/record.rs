@@ -20,15 +20,21 @@ const HASH: &str = "hash";
 
 /// A record that cannot be gone by.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub(super) enum RecordError {
+pub enum RecordError {
+    /// A field is missing, or empty.
     #[error("it has no {0:?}")]
     Missing(&'static str),
+    /// A field is not the number that it should be.
     #[error("its {0:?} is {1:?}, which is no whole number from {2} to {3}")]
     OutOfRange(&'static str, String, u64, u64),
 }
 
 /// Reads a record. Of one with another hash, which is of another version of this program, only the hash has to be there.
-pub(super) fn read(object: &ConfigMap) -> Result<Record, RecordError> {
+///
+/// # Errors
+///
+/// Something is missing, or not what it should be.
+pub fn read(object: &ConfigMap) -> Result<Record, RecordError> {
     let data = object.data.as_ref();
     let field = |name| {
         let text = data.and_then(|data| data.get(name)).map(|text| text.trim());

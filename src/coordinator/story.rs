@@ -12,8 +12,10 @@ pub(super) enum Part {
     /// It takes part, or may.
     #[default]
     Takes,
-    /// Somebody else holds its own shard.
+    /// Its own shard is held by another that is as good: of the same index and total, or no replica at all.
     StandsBy(HeldBy),
+    /// Its own shard is held by another that will let go of it.
+    Waits(HeldBy),
     /// The record has another hash than its own.
     None(Box<str>),
 }
@@ -26,13 +28,16 @@ impl Part {
         {
             return Self::None((*record.hash).into());
         }
-        match view.lease(own).map(|lease| &lease.held_by) {
-            Some(holder)
-                if *holder != HeldBy::Nobody && !holder.is(me) && view.is_fresh(own, now) =>
-            {
-                Self::StandsBy(holder.clone())
+        let holder = view.lease(own).map(|lease| &lease.held_by);
+        let other = holder.filter(|holder| {
+            **holder != HeldBy::Nobody && !holder.is(me) && view.is_fresh(own, now)
+        });
+        match other {
+            Some(holder) if holder.replica().is_some_and(|other| !other.owns(own)) => {
+                Self::Waits(holder.clone())
             }
-            _ => Self::Takes,
+            Some(holder) => Self::StandsBy(holder.clone()),
+            None => Self::Takes,
         }
     }
 }
@@ -52,10 +57,21 @@ impl Story {
                 Change::Left(shard) => tracing::info!("does not serve shard {shard} any more"),
                 Change::Record(record) => self.tell_record(record),
                 Change::Incomplete(shard, step) => tell_incomplete(*shard, *step),
-                Change::Unsaved(shard) => tracing::error!(
-                    "the state of shard {shard} cannot be written: pages leave all the same, and if this replica ends now they are sent again, and the resolves of those that end may be missing"
+                Change::Known(shard, None) => {
+                    tracing::debug!("knows what is remembered about shard {shard}");
+                }
+                Change::Known(shard, Some(old)) => tracing::debug!(
+                    "knows what is remembered about shard {shard}, as far as it was {old}"
                 ),
-                Change::Known(..) | Change::Forgot(_) | Change::Saved(_) => {}
+                Change::Forgot(shard) => {
+                    tracing::debug!(
+                        "does not know what is remembered about shard {shard} any more"
+                    );
+                }
+                Change::Saved(shard) => tracing::debug!("the state of shard {shard} is written"),
+                Change::Unsaved(shard) => tracing::warn!(
+                    "the state of shard {shard} could not be written in time; pages leave all the same, and would be repeated if this process ended now"
+                ),
             }
         }
         if self.part != part {
@@ -98,12 +114,12 @@ impl Story {
 fn tell_part(me: &Holder, part: &Part) {
     let own = me.shard();
     match part {
-        Part::Takes => tracing::info!("does not stand by any more"),
-        Part::StandsBy(HeldBy::Replica(holder)) if holder.owns(own) => tracing::info!(
-            "stands by: shard {own}, its own, is held by {holder}, another of the same index"
-        ),
+        Part::Takes => tracing::info!("shard {own}, its own, is not held by another any more"),
         Part::StandsBy(holder) => {
             tracing::info!("stands by: shard {own}, its own, is held by {holder}");
+        }
+        Part::Waits(holder) => {
+            tracing::info!("waits for {holder}, which serves shard {own} in its place, to let go");
         }
         Part::None(hash) => tracing::error!(
             "takes no part: the record of the active generation is of the hash {hash:?}, and this version of the program knows {HASH_ID:?} only; roll it back, \

@@ -309,8 +309,8 @@ impl<S> Transport<S> {
         self.note(verb, resource, version.ok_or(Trouble::NO_VERSION))
     }
 
-    /// Does what was asked, and says what became of it; and how many bytes of a state were written.
-    pub async fn carry_out<A>(&self, call: Call<A>) -> (Answer<A>, usize)
+    /// Does what was asked, and says what became of it.
+    pub async fn carry_out<A>(&self, call: Call<A>) -> Done<A>
     where
         S: States<A>,
     {
@@ -360,12 +360,26 @@ impl<S> Transport<S> {
                 shard,
                 state,
                 expect,
-            } => return self.states.write(shard, state, expect).await,
+            } => {
+                let (answer, bytes) = self.states.write(shard, state, expect).await;
+                let wrote = Some((shard, bytes.try_into().unwrap_or(u64::MAX)));
+                return Done { answer, wrote };
+            }
             Call::ReadState(shard) => Ok(self.states.read(shard).await),
             Call::DeleteState(shard, version) => Ok(self.states.delete(shard, version).await),
         };
-        (result.unwrap_or_else(Lost::into_answer), 0)
+        Done {
+            answer: result.unwrap_or_else(Lost::into_answer),
+            wrote: None,
+        }
     }
+}
+
+/// What became of a call.
+pub(super) struct Done<A> {
+    pub answer: Answer<A>,
+    /// How many bytes of this shard's state were sent.
+    pub wrote: Option<(Shard, u64)>,
 }
 
 /// A request that brought nothing.

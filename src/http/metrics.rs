@@ -267,9 +267,8 @@ impl Metrics {
     }
 
     /// Counts a write of a state, and what it sent.
-    pub fn state_write(&self, outcome: &str, bytes: usize) {
+    pub fn state_write(&self, outcome: &str, bytes: u64) {
         self.state_writes.with_label_values(&[outcome]).inc();
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.state_bytes
             .with_label_values::<&str>(&[])
             .inc_by(bytes);

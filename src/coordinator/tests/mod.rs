@@ -12,6 +12,7 @@ use self::world::{Member, World, always, eventually};
 use super::*;
 use crate::{
     cluster::Subject,
+    shard::ownership::{Epoch, HASH_ID},
     sim::{CONFIG_MAPS, End, Fault, LEASES, On, Verb},
     testing::{START, capture},
 };
@@ -233,9 +234,14 @@ async fn a_lease_that_somebody_deletes_is_taken_again() {
     world.delete(&LEASES, "ak-shard-0-of-1");
     let only = Shard { total: 1, index: 0 };
     // It stops at once, and looks again before it serves.
-    for change in [Change::Left(only), Change::Serves(only)] {
+    for expected in [
+        Change::Left(only),
+        Change::Forgot(only),
+        Change::Serves(only),
+        Change::Known(only, None),
+    ] {
         let next = tokio::time::timeout(s(3), member.changes.recv());
-        assert_eq!(next.await.unwrap(), Some(change));
+        assert_eq!(next.await.unwrap(), Some(expected));
     }
     assert_eq!(world.lease(0, 1)["spec"]["holderIdentity"], "0/1/a");
     assert_eq!(world.record()["data"]["epoch"], "1");

@@ -17,6 +17,7 @@ use kube::core::ObjectMeta;
 
 use super::super::*;
 use crate::{
+    shard::ownership::Writer,
     sim::{ApiError, CONFIG_MAPS, DeleteOptions, Options, Preconditions, Server, Store},
     testing::START,
 };
@@ -56,6 +57,7 @@ impl ConfigMaps {
             Some([("alertkube.io/epoch".into(), state.epoch.to_string())].into());
         json!({"metadata": metadata, "data": {
             "epoch": state.epoch, "adopted": state.adopted, "alerts": state.alerts.0,
+            "writer": state.writer.as_ref().map(|writer| (writer.holder.to_string(), writer.transitions)),
         }})
     }
 }
@@ -68,7 +70,12 @@ impl States<Notes> for ConfigMaps {
         let data = &object.json()["data"];
         let numbers = |field: &str| serde_json::from_value(data[field].clone()).unwrap();
         let state = State {
-            writer: None,
+            writer: serde_json::from_value::<Option<(String, u32)>>(data["writer"].clone())
+                .unwrap()
+                .map(|(holder, transitions)| Writer {
+                    holder: holder.parse().unwrap(),
+                    transitions,
+                }),
             epoch: data["epoch"].as_u64().unwrap(),
             adopted: numbers("adopted"),
             alerts: Notes(numbers("alerts")),
@@ -164,6 +171,14 @@ impl World {
         Client::new(service, NAMESPACE)
     }
 
+    /// The states, without a network.
+    pub fn states(&self) -> ConfigMaps {
+        ConfigMaps {
+            names: self.names.clone(),
+            store: self.server.store().clone(),
+        }
+    }
+
     /// A replica that sees the cluster already.
     pub fn start(&self, holder: &str) -> Member {
         let mut member = self.start_blind(holder, Clock::starting_at(START, 1.0));
@@ -183,10 +198,7 @@ impl World {
                 config_maps: self.client(&cut),
             },
             names: self.names.clone(),
-            states: ConfigMaps {
-                names: self.names.clone(),
-                store: self.server.store().clone(),
-            },
+            states: self.states(),
             clock,
             metrics: Arc::new(Metrics::new(0, 1, &[], &[]).unwrap()),
         };

@@ -3,8 +3,10 @@
 mod bench;
 mod handing_over;
 mod heirs;
+mod known;
 mod records;
 mod replica;
+mod saving;
 mod view;
 
 use std::time::Duration;
