@@ -78,11 +78,11 @@ impl OwnershipGauges {
                 "The epoch of the generation record; 0 without one.",
             )?,
             active: gauge(
-                "generation_active_total",
+                "generation_active_shards",
                 "The number of shards of the active generation; 0 without a record.",
             )?,
             previous: gauge(
-                "generation_previous_total",
+                "generation_previous_shards",
                 "The number of shards of the generation that is being handed over; 0 if none is.",
             )?,
             hand_over: gauge(
