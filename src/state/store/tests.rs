@@ -122,6 +122,12 @@ async fn where_there_is_no_state_that_has_a_version() {
         found(&store).await,
         (Version(server.store().version()), None)
     );
+    // The most recent one, whole.
+    let list = &server.requests().uris(Verb::List, "configmaps")[0];
+    assert!(
+        !list.contains("resourceVersion") && !list.contains("limit"),
+        "{list}"
+    );
     let (store, _) = serving(&server, &state(realistic(1))).await;
     let other = Shard { total: 3, index: 2 };
     let answer = store.read(other).await;
@@ -285,9 +291,10 @@ async fn a_write_without_an_answer_is_unknown_and_is_found_by_reading() {
 
 #[tokio::test]
 async fn a_refused_write_goes_on_where_it_was_without_a_read() {
+    let records = realistic(1500);
     for status in [403, 422, 429, 500, 503] {
         let server = server().await;
-        let mut state = state(realistic(3000));
+        let mut state = state(records.clone());
         let (store, version) = serving(&server, &state).await;
         let fault = refuse(&server, status, Verb::Update);
         state.adopted.insert(1);
@@ -425,6 +432,7 @@ const INSTANCE: &str = config_map::INSTANCE_LABEL;
 
 #[tokio::test]
 async fn without_a_head_that_can_be_read_the_state_is_of_no_epoch_and_all_of_it_is_kept() {
+    let records = realistic(1000);
     for (annotation, value) in [
         (config_map::STATE_VERSION, json!("2")),
         (config_map::STATE_VERSION, Value::Null),
@@ -435,7 +443,7 @@ async fn without_a_head_that_can_be_read_the_state_is_of_no_epoch_and_all_of_it_
         (config_map::PARTS, json!("2147483648")),
     ] {
         let server = server().await;
-        let state = state(realistic(3000));
+        let state = state(records.clone());
         let (store, _) = serving(&server, &state).await;
         let head = part_name(&store, HEAD);
         patch(
@@ -623,6 +631,72 @@ async fn objects_of_others_with_the_same_labels_are_left_out() {
         server.store().create(&CONFIG_MAPS, copy).unwrap();
     }
     assert_eq!(found(&store).await, (version, Some(state)));
+}
+
+#[tokio::test]
+async fn whatever_fails_on_the_way_each_record_is_as_it_was_or_as_it_was_to_be() {
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let server = server().await;
+        let mut life = 1;
+        let mut store = replica(&server);
+        let mut version = None;
+        let mut book = state(Records::default());
+        found(&store).await;
+        // What may be found: the last state that is known to be written, and what was tried since.
+        let mut possible = vec![book.alerts.clone()];
+        for _ in 0..25 {
+            for _ in 0..random.usize(1..12) {
+                let text = "x".repeat(random.usize(0..100 << 10));
+                let gone = random.u8(..) < 100;
+                let note = if gone {
+                    Note::default()
+                } else {
+                    Note::new(text)
+                };
+                book.alerts
+                    .update(&app(random.usize(..40)), |old| *old = note);
+            }
+            let verb = random
+                .choice([Verb::Create, Verb::Update, Verb::Delete])
+                .unwrap();
+            let status = random
+                .choice([StatusCode::FORBIDDEN, StatusCode::GATEWAY_TIMEOUT])
+                .unwrap();
+            let on = On::any().verb(verb).times(random.u64(0..3));
+            let fault = server.faults().inject(Fault::Refuse(status, None), on);
+            possible.push(book.alerts.clone());
+            let (answer, _) = store.write(SHARD, book.clone(), version).await;
+            fault.lift();
+            match answer {
+                Answer::State(written, _) => {
+                    version = Some(written);
+                    possible.drain(..possible.len() - 1);
+                }
+                Answer::Refused if random.bool() => {}
+                Answer::Refused | Answer::Unknown | Answer::Conflict => {
+                    // It crashes, and another one takes over what it finds.
+                    life += 1;
+                    store = replica(&server);
+                    let (seen, read) = found(&store).await;
+                    version = read.is_some().then_some(seen);
+                    let alerts = read.map(|state| state.alerts).unwrap_or_default();
+                    for subject in (0..40).map(app) {
+                        let is = alerts.get(&subject);
+                        assert!(
+                            possible.iter().any(|possible| possible.get(&subject) == is),
+                            "seed {seed}: {subject}"
+                        );
+                    }
+                    book.alerts = alerts;
+                    book.writer = Some(writer(life));
+                    possible = vec![book.alerts.clone()];
+                }
+                other => panic!("seed {seed}: {other:?}"),
+            }
+        }
+        assert!(life > 1, "seed {seed}: nothing went wrong");
+    }
 }
 
 #[tokio::test]
