@@ -351,7 +351,7 @@ impl<R: Record> Store<R> {
         const MEANS: &str = "it counts as empty: what was paged may be paged again, with the same keys, and the resolve of what has ended may be missing";
         let namespace = &self.namespace;
         let Some(map) = damaged else {
-            tracing::error!(%shard, namespace, "the state is damaged: {error}; {MEANS}");
+            tracing::error!(%shard, namespace, "a part of the state cannot be used: {error}; {MEANS}");
             return;
         };
         let name = map.metadata.name.clone().unwrap_or_default();
@@ -365,11 +365,11 @@ impl<R: Record> Store<R> {
         match call("create", self.api.create(&PostParams::default(), &copy)).await {
             // A conflict: somebody has kept the same version before.
             Ok(_) | Err(Failed::Conflict) => {
-                tracing::error!(%shard, namespace, name = seen.0, "the state is damaged: {error}; {MEANS}; a copy is kept as ConfigMap {kept}, delete it when it is of no more use");
+                tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; a copy is kept as ConfigMap {kept}, delete it when it is of no more use");
                 self.lock().kept.insert(seen);
             }
             Err(Failed::Refused(why) | Failed::Unknown(why)) => {
-                tracing::error!(%shard, namespace, name = seen.0, "the state is damaged: {error}; {MEANS}; no copy could be kept: {why}");
+                tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; no copy could be kept: {why}");
             }
         }
     }
