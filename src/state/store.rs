@@ -55,8 +55,8 @@ struct Memory<R> {
     known: HashMap<Shard, Known<R>>,
     /// Damaged objects that were kept aside, so that this is said once.
     kept: HashSet<(String, Version)>,
-    /// What went wrong last with a state, so that it is said once.
-    said: HashMap<Shard, String>,
+    /// What went wrong last with a state, by what was tried, so that it is said once.
+    said: HashMap<(Shard, &'static str), String>,
 }
 
 /// A `ConfigMap` to be written.
@@ -103,7 +103,7 @@ impl<R: Record> Store<R> {
     pub fn retain(&self, keep: impl Fn(Shard) -> bool) {
         let mut memory = self.lock();
         memory.known.retain(|shard, _| keep(*shard));
-        memory.said.retain(|shard, _| keep(*shard));
+        memory.said.retain(|(shard, _), _| keep(*shard));
     }
 
     /// Reads a state, not from a cache: with one list, so that its parts are of one moment and absence has a version too. What is damaged or of a newer
@@ -111,7 +111,7 @@ impl<R: Record> Store<R> {
     pub async fn read(&self, shard: Shard) -> Answer<Records<R>> {
         match self.try_read(shard).await {
             Ok((version, state)) => {
-                self.lock().said.remove(&shard);
+                self.lock().said.remove(&(shard, "read"));
                 Answer::State(version, state)
             }
             Err(failed) => self.say("read", shard, &failed),
@@ -121,7 +121,8 @@ impl<R: Record> Store<R> {
     /// Writes a state over that of the version `expect`, or creates it: what has changed, and what is of another writer. The head goes last: with it, the state as a
     /// whole is as it should be. Returns the head's version, and the number of bytes sent.
     ///
-    /// A conflict or an unknown outcome may leave some parts written; read the state again before the next write. So does a refusal, but then that is known here.
+    /// If it fails, some parts may have been written, each as it was or as it was to be. After a refusal the same write can simply be tried again; after a conflict or
+    /// an unknown outcome the state must be read before.
     pub async fn write(
         &self,
         shard: Shard,
@@ -141,7 +142,7 @@ impl<R: Record> Store<R> {
         self.remember(shard, known);
         let answer = match written {
             Ok(version) => {
-                self.lock().said.remove(&shard);
+                self.lock().said.remove(&(shard, "write"));
                 Answer::State(version, Some(state))
             }
             Err(failed) => self.say("write", shard, &failed),
@@ -375,13 +376,13 @@ impl<R: Record> Store<R> {
     }
 
     /// Logs a failure, unless it is the same as the last one.
-    fn say(&self, verb: &str, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
+    fn say(&self, verb: &'static str, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
         match failed {
             Failed::Conflict => {
                 tracing::debug!(%shard, "cannot {verb} the state: somebody else has written it");
             }
             Failed::Refused(text) | Failed::Unknown(text) => {
-                let said = self.lock().said.insert(shard, text.clone());
+                let said = self.lock().said.insert((shard, verb), text.clone());
                 if said.as_ref() != Some(text) {
                     let namespace = &self.namespace;
                     tracing::warn!(%shard, namespace, "cannot {verb} the state: {text}");

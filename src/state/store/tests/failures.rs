@@ -85,6 +85,7 @@ async fn a_failure_is_said_once_with_what_to_do() {
     let fault = refuse(&server, 403, Verb::Create);
     let (logs, capturing) = capture();
     for _ in 0..3 {
+        found(&store).await;
         let (answer, _) = store.write(SHARD, state(realistic(1)), None).await;
         assert_eq!(answer, Answer::Refused);
     }
