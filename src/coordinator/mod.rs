@@ -43,8 +43,8 @@ use crate::{
     shard::{
         ShardKey,
         ownership::{
-            Alerts, Answer, Change, HeldBy, Holder, Leave, Output, Replica, Request, Shard, State,
-            Timing, Version,
+            Alerts, Answer, Call, Change, HeldBy, Holder, Leave, Output, Replica, Request, Shard,
+            State, Timing, Version,
         },
     },
 };
@@ -287,33 +287,49 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         let mut story = Story::default();
         let mut give_up = None;
         let mut tick = Instant::now();
+        let mut again = None;
         loop {
             for Request { id, call } in self.turn(&mut story) {
                 let (me, transport) = (self.clone(), Arc::clone(&transport));
+                // States have deadlines of their own, and deletions do not press.
+                let presses = matches!(
+                    call,
+                    Call::WriteLease { .. }
+                        | Call::ReadLease(_)
+                        | Call::WriteRecord { .. }
+                        | Call::ReadRecord
+                );
                 requests.spawn(async move {
                     let Done { answer, wrote } = transport.carry_out(call).await;
+                    let failed = matches!(answer, Answer::Refused | Answer::Unknown);
                     me.update(|replica, now| {
                         if let Some((shard, bytes)) = wrote {
                             replica.wrote(shard, bytes, now);
                         }
                         replica.answer(id, answer, now);
                     });
+                    presses && failed
                 });
             }
             if self.lock().is_stopped() {
                 tracing::info!("all that was held is free");
                 return true;
             }
+            again = again.filter(|at| *at > Instant::now());
             let deadline = self.lock().next_deadline();
+            let next = [again, deadline].into_iter().flatten().min();
             tokio::select! {
                 () = self.0.wake.notified() => {}
-                () = sleep_until(deadline.unwrap_or(tick)), if deadline.is_some() => {}
+                () = sleep_until(next.unwrap_or(tick)), if next.is_some() => {}
                 () = sleep_until(tick) => {
                     let jitter = (2.0 * JITTER).mul_add(fastrand::f64(), 1.0 - JITTER);
                     // From now, not from when it was due: a process that was stopped catches up on nothing.
                     tick = Instant::now() + self.0.retry_period.mul_f64(jitter);
                 }
-                Some(ended) = requests.join_next() => pass_on(ended),
+                Some(ended) = requests.join_next() => if pass_on(ended) {
+                    // As soon as the replica tries again: a renewal whose answer was lost leaves no time to lose.
+                    again = Some(Instant::now() + self.0.retry_period / 2);
+                },
                 Some(ended) = tasks.join_next() => match pass_on(ended) {},
                 () = &mut all_synced, if !is_synced => {
                     is_synced = true;
