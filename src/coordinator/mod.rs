@@ -6,45 +6,34 @@
 mod lease;
 mod names;
 mod record;
+mod run;
 mod story;
 mod transport;
 mod trouble;
 mod watch;
 
 use std::{
-    convert::Infallible,
     fmt,
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use k8s_openapi::api::{coordination::v1::Lease as LeaseObject, core::v1::ConfigMap};
-use kube::{Api, Client, ResourceExt as _};
+use kube::Client;
 use tokio::{
     sync::{
         Notify,
         mpsc::{self, UnboundedReceiver, UnboundedSender},
-        oneshot,
     },
-    task::{JoinError, JoinSet},
-    time::{Instant, sleep_until},
+    time::Instant,
 };
-use tokio_util::sync::CancellationToken;
 
-use self::{
-    story::{Part, Story},
-    transport::{Done, Transport},
-    trouble::Resource,
-    watch::{Metadata, Seen, Selection, Whole, watch},
-};
+use self::story::Part;
 use crate::{
     cluster::{Clock, ConnectError, Tap, client},
     shard::{
         ShardKey,
         ownership::{
-            Alerts, Answer, Call, Change, HeldBy, Holder, Leave, Output, Replica, Request, Shard,
-            State, Timing, Version,
+            Alerts, Answer, Change, HeldBy, Holder, Leave, Replica, Shard, State, Timing, Version,
         },
     },
 };
@@ -53,9 +42,6 @@ pub use names::{MAX_TOTAL, Names, shard_from};
 
 #[cfg(test)]
 mod tests;
-
-/// How far the pace of the loop is off, in both directions, so that replicas that started together do not all write together.
-const JITTER: f64 = 0.1;
 
 /// Where the shards' states are kept. Each call is answered once, within seconds, and tries nothing twice.
 pub trait States<A>: Send + Sync + 'static {
@@ -245,233 +231,5 @@ impl<A: Alerts> Coordinator<A> {
     fn lock(&self) -> MutexGuard<'_, Replica<A>> {
         let replica = self.0.replica.lock();
         replica.unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// === The loop ===
-
-impl<A: Alerts + Send + 'static> Coordinator<A> {
-    /// Takes part until `stop`; then sends nothing more, writes what has changed, frees what is held, and ends, after `stop_within` at the latest. Whether
-    /// all was freed in that time: if not, it expires.
-    ///
-    /// Nothing is taken before `synced` is told, that is, before this replica sees the cluster: holding the own Lease means being ready.
-    ///
-    /// # Panics
-    ///
-    /// If one of its tasks does, which is a defect: what they should have done would never be done.
-    pub async fn run<S: States<A>>(
-        self,
-        access: Access<S>,
-        synced: oneshot::Receiver<()>,
-        stop: CancellationToken,
-        stop_within: Duration,
-    ) -> bool {
-        let Access {
-            clients,
-            names,
-            states,
-            clock,
-        } = access;
-        let Clients {
-            watches,
-            leases,
-            config_maps,
-        } = clients;
-        let transport = Transport::new(names.clone(), clock, leases, config_maps, states);
-        let transport = Arc::new(transport);
-        let mut tasks = JoinSet::new();
-        let [leases, record, states] = self.watch(&watches, &names, &transport, &mut tasks);
-        let mut all_synced = pin!(all([leases, record, states, synced]));
-        let mut is_synced = false;
-        let mut requests = JoinSet::new();
-        let mut story = Story::default();
-        let mut give_up = None;
-        let mut tick = Instant::now();
-        let mut again = None;
-        loop {
-            for Request { id, call } in self.turn(&mut story) {
-                let (me, transport) = (self.clone(), Arc::clone(&transport));
-                // States have deadlines of their own, and deletions do not press.
-                let presses = matches!(
-                    call,
-                    Call::WriteLease { .. }
-                        | Call::ReadLease(_)
-                        | Call::WriteRecord { .. }
-                        | Call::ReadRecord
-                );
-                requests.spawn(async move {
-                    let Done { answer, wrote } = transport.carry_out(call).await;
-                    let failed = matches!(answer, Answer::Refused | Answer::Unknown);
-                    me.update(|replica, now| {
-                        if let Some((shard, bytes)) = wrote {
-                            replica.wrote(shard, bytes, now);
-                        }
-                        replica.answer(id, answer, now);
-                    });
-                    presses && failed
-                });
-            }
-            if self.lock().is_stopped() {
-                tracing::info!("all that was held is free");
-                return true;
-            }
-            again = again.filter(|at| *at > Instant::now());
-            let deadline = self.lock().next_deadline();
-            let next = [again, deadline].into_iter().flatten().min();
-            tokio::select! {
-                () = self.0.wake.notified() => {}
-                () = sleep_until(next.unwrap_or(tick)), if next.is_some() => {}
-                () = sleep_until(tick) => {
-                    let jitter = (2.0 * JITTER).mul_add(fastrand::f64(), 1.0 - JITTER);
-                    // From now, not from when it was due: a process that was stopped catches up on nothing.
-                    tick = Instant::now() + self.0.retry_period.mul_f64(jitter);
-                }
-                Some(ended) = requests.join_next() => if pass_on(ended) {
-                    // As soon as the replica tries again: a renewal whose answer was lost leaves no time to lose.
-                    again = Some(Instant::now() + self.0.retry_period / 2);
-                },
-                Some(ended) = tasks.join_next() => match pass_on(ended) {},
-                () = &mut all_synced, if !is_synced => {
-                    is_synced = true;
-                    self.update(|replica, _| replica.synced());
-                }
-                () = stop.cancelled(), if give_up.is_none() => {
-                    give_up = Some(Instant::now() + stop_within);
-                    self.update(|replica, _| replica.stop());
-                }
-                () = sleep_until(give_up.unwrap_or(tick)), if give_up.is_some() => {
-                    tracing::warn!("not all that was held could be freed in time: it is taken over when it has expired");
-                    return false;
-                }
-            }
-        }
-    }
-
-    /// Starts the three watches. Each tells when its first list is complete.
-    fn watch<S: States<A>>(
-        &self,
-        client: &Client,
-        names: &Names,
-        transport: &Arc<Transport<S>>,
-        tasks: &mut JoinSet<Infallible>,
-    ) -> [oneshot::Receiver<()>; 3] {
-        let namespace = &names.namespace;
-        let (leases_are_complete, leases) = Complete::new();
-        let (me, to) = (self.clone(), Arc::clone(transport));
-        let source = Whole(
-            Resource::Lease,
-            Api::<LeaseObject>::namespaced(client.clone(), namespace),
-        );
-        let (selection, own) = (Selection::Labels(names.selector()), names.clone());
-        tasks.spawn(async move {
-            let mut complete = leases_are_complete;
-            watch(source, selection, &to.troubles, |seen| {
-                let (version, name, object) = match seen {
-                    Seen::Object(version, object) => (version, object.name_any(), Some(object)),
-                    Seen::Gone(version, name) => (version, name, None),
-                    Seen::Complete => return complete.tell(),
-                };
-                if let Some(shard) = own.shard_of_lease(&name) {
-                    let lease = to.see_lease(shard, version, object);
-                    me.update(|replica, now| replica.see_lease(shard, version, lease, now));
-                }
-            })
-            .await
-        });
-
-        let (record_is_complete, record) = Complete::new();
-        let (me, to) = (self.clone(), Arc::clone(transport));
-        let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-        let source = Whole(Resource::ConfigMap, api.clone());
-        let selection = Selection::Name(names.record());
-        tasks.spawn(async move {
-            let mut complete = record_is_complete;
-            watch(source, selection, &to.troubles, |seen| {
-                let (version, object) = match seen {
-                    Seen::Object(version, object) => (version, Some(object)),
-                    Seen::Gone(version, _) => (version, None),
-                    Seen::Complete => return complete.tell(),
-                };
-                if let Ok(record) = to.see_record(version, object) {
-                    me.update(|replica, _| replica.see_record(version, record));
-                }
-            })
-            .await
-        });
-
-        let (states_are_complete, states) = Complete::new();
-        let (me, to) = (self.clone(), Arc::clone(transport));
-        // As metadata: the states themselves are large, and are only read by who takes them over.
-        let source = Metadata(Resource::ConfigMap, api);
-        let (selection, own) = (Selection::Labels(names.shards_selector()), names.clone());
-        tasks.spawn(async move {
-            let mut complete = states_are_complete;
-            watch(source, selection, &to.troubles, |seen| {
-                let (version, name, epoch) = match seen {
-                    Seen::Object(version, object) => (
-                        version,
-                        object.name_any(),
-                        names::epoch_of_state(&object.metadata),
-                    ),
-                    Seen::Gone(version, name) => (version, name, None),
-                    Seen::Complete => return complete.tell(),
-                };
-                if let Some(shard) = own.shard_of_state(&name) {
-                    me.update(|replica, _| replica.see_state(shard, version, epoch));
-                }
-            })
-            .await
-        });
-        [leases, record, states]
-    }
-
-    /// Looks at how things are, tells what has changed, and returns what to ask for.
-    fn turn(&self, story: &mut Story) -> Vec<Request<A>> {
-        let mut replica = self.lock();
-        let now = Instant::now();
-        let Output { requests, changes } = replica.poll(now);
-        let part = Part::of(&replica, &self.0.me, now);
-        drop(replica);
-        story.go_on(&self.0.me, &changes, part);
-        for change in changes {
-            // Nobody may listen any more when it stops.
-            _ = self.0.changes.send(change);
-        }
-        requests
-    }
-}
-
-/// Tells once that a list is complete.
-struct Complete(Option<oneshot::Sender<()>>);
-
-impl Complete {
-    fn new() -> (Self, oneshot::Receiver<()>) {
-        let (sender, receiver) = oneshot::channel();
-        (Self(Some(sender)), receiver)
-    }
-
-    fn tell(&mut self) {
-        if let Some(sender) = self.0.take() {
-            _ = sender.send(());
-        }
-    }
-}
-
-/// Waits until all of them were told.
-async fn all<const N: usize>(told: [oneshot::Receiver<()>; N]) {
-    for told in told {
-        if told.await.is_err() {
-            // Whoever would tell is gone, so it never comes.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// What a task returned. Its panic goes on here.
-fn pass_on<T>(ended: Result<T, JoinError>) -> T {
-    match ended {
-        Ok(value) => value,
-        // It is not aborted while this runs, so it has panicked.
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -32,7 +32,7 @@ pub(super) const TIME_OUT: Duration = Duration::from_secs(5);
 /// The way to the API server. Nothing is tried twice here: whoever decides looks again first.
 #[derive(Debug)]
 pub(super) struct Transport<S> {
-    names: Names,
+    pub names: Names,
     clock: Clock,
     leases: Api<LeaseObject>,
     records: Api<ConfigMap>,

@@ -37,9 +37,11 @@ type Notes = BTreeMap<ShardKey, u32>;
 /// States in memory, and what was deleted of them.
 #[derive(Debug, Clone, Default)]
 struct Memory {
-    states: Arc<Mutex<BTreeMap<Shard, (u64, State<Notes>)>>>,
+    states: Arc<Mutex<BTreeMap<Shard, Kept>>>,
     deleted: Arc<Mutex<Vec<(Shard, Version)>>>,
 }
+
+type Kept = (u64, State<Notes>);
 
 impl States<Notes> for Memory {
     async fn read(&self, shard: Shard) -> Answer<Notes> {
