@@ -8,6 +8,7 @@ mod names;
 mod record;
 mod run;
 mod story;
+mod traffic;
 mod transport;
 mod trouble;
 mod watch;
@@ -39,6 +40,7 @@ use crate::{
 };
 
 pub use names::{MAX_TOTAL, Names, shard_from};
+pub use traffic::{Outcomes, Traffic};
 
 #[cfg(test)]
 mod tests;
@@ -115,6 +117,7 @@ struct Shared<A> {
     me: Holder,
     retry_period: Duration,
     replica: Mutex<Replica<A>>,
+    traffic: Mutex<Traffic>,
     /// Wakes the loop.
     wake: Notify,
     changes: UnboundedSender<Change>,
@@ -162,6 +165,7 @@ impl<A: Alerts> Coordinator<A> {
             replica: Mutex::new(Replica::new(me.clone(), takeover, timing)),
             me,
             retry_period: timing.retry_period(),
+            traffic: Mutex::default(),
             wake: Notify::new(),
             changes,
         };
@@ -228,8 +232,16 @@ impl<A: Alerts> Coordinator<A> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Replica<A>> {
-        let replica = self.0.replica.lock();
-        replica.unwrap_or_else(PoisonError::into_inner)
+    /// What was asked of the API server so far.
+    pub fn traffic(&self) -> Traffic {
+        *locked(&self.0.traffic)
     }
+
+    fn lock(&self) -> MutexGuard<'_, Replica<A>> {
+        locked(&self.0.replica)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

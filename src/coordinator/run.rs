@@ -12,9 +12,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Access, Clients, Coordinator, States,
+    Access, Clients, Coordinator, States, locked,
     names::annotation,
     story::{Part, Story},
+    traffic::Counted,
     transport::{Done, Transport},
     trouble::Resource,
     watch::{Metadata, Seen, Selection, Source, Whole, watch},
@@ -73,8 +74,11 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
                         | Call::WriteRecord { .. }
                         | Call::ReadRecord
                 );
+                let counted = Counted::of(&call);
                 requests.spawn(async move {
-                    let Done { answer, wrote } = transport.carry_out(call).await;
+                    let done = transport.carry_out(call).await;
+                    locked(&me.0.traffic).count(counted, &done);
+                    let Done { answer, wrote } = done;
                     let failed = matches!(answer, Answer::Refused | Answer::Unknown);
                     me.update(|replica, now| {
                         if let Some((shard, bytes)) = wrote {

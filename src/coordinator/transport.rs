@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::{
     States,
     lease::{self, Draft},
+    locked,
     names::{Names, version},
     record,
     trouble::{Resource, Trouble, Troubles, Verb},
@@ -134,7 +135,7 @@ impl<S> Transport<S> {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.known)
     }
 
     async fn call_api<T>(
