@@ -207,7 +207,7 @@ impl<A: Alerts> Coordinator<A> {
         self.lock().serves(shard, Instant::now())
     }
 
-    /// Looks at the replica.
+    /// Looks at the replica. Here, and in the two like it, nothing of the coordinator may be called again and no [`Permit`] dropped: it is locked.
     pub fn look<R>(&self, look: impl FnOnce(&Replica<A>, Instant) -> R) -> R {
         look(&self.lock(), Instant::now())
     }
