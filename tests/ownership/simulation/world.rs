@@ -497,7 +497,7 @@ impl World {
                 };
                 alerts.insert(key, decided);
                 pod.replica.promise(&key, now);
-                pod.listener.promise(key, self.version, now);
+                pod.listener.promise(key, home, now);
             }
         }
         self.poll(pod);
