@@ -9,9 +9,7 @@ use crate::{
 
 #[tokio::test]
 async fn the_manifests_become_replicas_that_are_replaced_and_rolled_from_the_top() {
-    let bed = Bed::start().await;
-    bed.apply(3).await;
-    bed.wait_rolled_out(3).await;
+    let bed = Bed::with_replicas(3).await;
     for (ordinal, pod) in (0..3).map(|ordinal| (ordinal, bed.kubelet.pod(&name(ordinal)))) {
         let label = pod.label("apps.kubernetes.io/pod-index");
         assert_eq!(label, ordinal.to_string());
@@ -19,9 +17,7 @@ async fn the_manifests_become_replicas_that_are_replaced_and_rolled_from_the_top
 
     // A pod that is deleted stops as it is asked to, and comes back.
     let old = bed.kubelet.pod(&name(1));
-    bed.plane
-        .kubectl(&["-n", ALERTKUBE, "delete", "pod", old.name(), "--wait=false"])
-        .await;
+    bed.delete_pod(old.name(), None).await;
     bed.kubelet.wait_replaced(&old).await;
     assert!(old.is_gone());
     // One that crashes stays, and its process comes back.
@@ -59,9 +55,7 @@ async fn the_manifests_become_replicas_that_are_replaced_and_rolled_from_the_top
 
 #[tokio::test]
 async fn the_level_of_pod_security_is_the_restricted_one() {
-    let bed = Bed::start().await;
-    bed.apply(1).await;
-    bed.wait_rolled_out(1).await;
+    let bed = Bed::with_replicas(1).await;
     let privileged = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "privileged", "namespace": ALERTKUBE },
         "spec": { "containers": [{ "name": "app", "image": "app" }] },
@@ -81,9 +75,7 @@ async fn the_level_of_pod_security_is_the_restricted_one() {
 
 #[tokio::test]
 async fn the_rights_of_a_replica_are_those_of_its_service_account() {
-    let bed = Bed::start().await;
-    bed.apply(1).await;
-    bed.wait_rolled_out(1).await;
+    let bed = Bed::with_replicas(1).await;
     // It sees pods of all namespaces.
     create_namespace(&bed.client, "shop").await;
     mk_pod("web")
