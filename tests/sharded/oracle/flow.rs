@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use super::{ALERT, Bounds, Condition, Fault, History, Moment, Receipt, judge};
+use super::{Bounds, Condition, Fault, History, Moment, Receipt, judge};
 use crate::{
     bed::Bed,
     support::{Message, Sketch, create_namespace, minutes, mk_pod, say},
@@ -19,6 +19,8 @@ use crate::{
 /// Where things break.
 const NAMESPACE: &str = "shop";
 
+/// What breaks about it: see [`Breaks`].
+const ALERTS: [&str; 2] = ["KubePodCrashLooping", "KubePodOOMKilled"];
 /// How many things break independently of each other.
 const LANES: usize = 16;
 /// How many stay broken from the beginning to the end.
@@ -37,7 +39,7 @@ pub struct Flow {
     recorder: JoinHandle<()>,
     lanes: JoinSet<Vec<Condition>>,
     stop: watch::Sender<bool>,
-    standing: Vec<(Sketch, String, Moment)>,
+    standing: Vec<(Subject, Moment)>,
     faults: Mutex<Vec<Fault>>,
 }
 
@@ -53,11 +55,10 @@ impl Flow {
         let recorder = tokio::spawn(record(bed.webhook.subscribe(), sender));
         let mut standing = Vec::new();
         for number in 0..STANDING {
-            let (pod, subject) = mk_subject(&format!("standing-{number}"), number);
-            change(&client, Change::Create, &pod).await;
-            let broken = pod.clone().crash_looping();
-            let broke = change(&client, Change::Update, &broken).await;
-            standing.push((pod, subject, broke));
+            let subject = Subject::new(&format!("standing-{number}"), number);
+            subject.create(&client).await;
+            let broke = subject.fail(&client).await;
+            standing.push((subject, broke));
         }
         let (stop, stopped) = watch::channel(false);
         let mut lanes = JoinSet::new();
@@ -114,10 +115,10 @@ impl Flow {
         while let Some(lane) = self.lanes.join_next().await {
             conditions.extend(lane.unwrap());
         }
-        for (pod, subject, broke) in self.standing {
-            let ended = change(&self.client, Change::Delete, &pod).await;
+        for (subject, broke) in self.standing {
+            let ended = subject.mend(&self.client).await;
             conditions.push(Condition {
-                subject,
+                subject: subject.name,
                 broke,
                 ended,
             });
@@ -165,7 +166,8 @@ async fn record(mut messages: watch::Receiver<Vec<Message>>, receipts: watch::Se
         receipts.send_modify(|receipts| {
             for message in news {
                 let ours = message.alerts.into_iter().filter(|page| {
-                    page.label("namespace") == NAMESPACE && page.label("alertname") == ALERT
+                    page.label("namespace") == NAMESPACE
+                        && ALERTS.contains(&page.label("alertname"))
                 });
                 for page in ours {
                     let subject = page.label("workload").to_owned();
@@ -199,42 +201,35 @@ impl Lane {
             if *stopped.borrow() {
                 break;
             }
-            let (pod, subject) = mk_subject(&format!("lane-{}-{round}", self.number), round);
-            change(&self.client, Change::Create, &pod).await;
-            self.break_and_mend(&pod, &subject).await;
-            change(&self.client, Change::Delete, &pod).await;
+            let subject = Subject::new(&format!("lane-{}-{round}", self.number), round);
+            subject.create(&self.client).await;
+            self.break_and_mend(&subject).await;
+            subject.delete(&self.client).await;
         }
         self.conditions
     }
 
     /// Breaks it, once or a few times, each after it was told to be well.
-    async fn break_and_mend(&mut self, pod: &Sketch, subject: &str) {
+    async fn break_and_mend(&mut self, subject: &Subject) {
         for time in 0.. {
-            let is_last = time == 2 || self.rng.bool();
+            let is_last = !subject.breaks_again() || time == 2 || self.rng.bool();
             // Some are brief, whether anybody sees them or not; the others wait until somebody was told.
             let is_brief = self.rng.u8(..4) == 0;
-            let broken = pod.clone().crash_looping();
-            let broke = change(&self.client, Change::Update, &broken).await;
+            let broke = subject.fail(&self.client).await;
             if is_brief {
                 self.pause(0..10_000).await;
             } else {
-                let firing = 2 * time + 1;
-                self.wait_until_told(subject, firing).await;
+                self.wait_until_told(&subject.name, 2 * time + 1).await;
                 self.pause(0..4_000).await;
             }
-            let ended = if is_last && self.rng.bool() {
-                change(&self.client, Change::Delete, pod).await
-            } else {
-                let well = pod.clone().recovered(minutes(11));
-                change(&self.client, Change::Update, &well).await
-            };
+            let ended = subject.mend(&self.client).await;
             self.conditions.push(Condition {
-                subject: subject.to_owned(),
+                subject: subject.name.clone(),
                 broke,
                 ended,
             });
             // One that nobody may have been told of is not used again: it could not be said which of the two a page is about.
-            if is_last || is_brief || !self.wait_until_told(subject, 2 * time + 2).await {
+            if is_last || is_brief || !self.wait_until_told(&subject.name, 2 * time + 2).await {
                 return;
             }
         }
@@ -257,14 +252,69 @@ impl Lane {
     }
 }
 
-/// A healthy pod, and the name of its workload. Their kinds differ.
-fn mk_subject(name: &str, number: usize) -> (Sketch, String) {
-    let pod = mk_pod(&format!("{name}-pod"));
-    match number % 4 {
-        0 => (pod.of_deployment(name), name.to_owned()),
-        1 => (pod.of("apps/v1", "StatefulSet", name), name.to_owned()),
-        2 => (pod.of("apps/v1", "DaemonSet", name), name.to_owned()),
-        _ => (pod, format!("{name}-pod")),
+/// A workload of one pod that breaks in a way that is due at once, and over at once, by the times that the API tells.
+struct Subject {
+    /// The workload's.
+    name: String,
+    pod: Sketch,
+    breaks: Breaks,
+}
+
+/// How something breaks, and how it ends.
+#[derive(Debug, Clone, Copy)]
+enum Breaks {
+    /// It crash loops, until it has run for long enough.
+    CrashLooping,
+    /// It was killed for its memory, until it is deleted.
+    OutOfMemory,
+}
+
+impl Subject {
+    /// A healthy one, of one kind or another.
+    fn new(name: &str, number: usize) -> Self {
+        let pod = mk_pod(&format!("{name}-pod"));
+        let (pod, name) = match number % 4 {
+            0 => (pod.of_deployment(name), name.to_owned()),
+            1 => (pod.of("apps/v1", "StatefulSet", name), name.to_owned()),
+            2 => (pod.of("apps/v1", "DaemonSet", name), name.to_owned()),
+            _ => (pod, format!("{name}-pod")),
+        };
+        let breaks = match number % 3 {
+            0 => Breaks::OutOfMemory,
+            _ => Breaks::CrashLooping,
+        };
+        Self { name, pod, breaks }
+    }
+
+    fn breaks_again(&self) -> bool {
+        matches!(self.breaks, Breaks::CrashLooping)
+    }
+
+    async fn create(&self, client: &Client) {
+        change(client, Change::Create, &self.pod).await;
+    }
+
+    async fn delete(&self, client: &Client) {
+        change(client, Change::Delete, &self.pod).await;
+    }
+
+    async fn fail(&self, client: &Client) -> Moment {
+        let broken = self.pod.clone();
+        let broken = match self.breaks {
+            Breaks::CrashLooping => broken.crash_looping(),
+            Breaks::OutOfMemory => broken.oom_killed(minutes(1)),
+        };
+        change(client, Change::Update, &broken).await
+    }
+
+    async fn mend(&self, client: &Client) -> Moment {
+        match self.breaks {
+            Breaks::CrashLooping => {
+                let well = self.pod.clone().recovered(minutes(11));
+                change(client, Change::Update, &well).await
+            }
+            Breaks::OutOfMemory => change(client, Change::Delete, &self.pod).await,
+        }
     }
 }
 

@@ -19,9 +19,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// The alert that is broken about: it is due at once, and over at once, by the times that the API tells.
-pub const ALERT: &str = "KubePodCrashLooping";
-
 /// A time that is known to lie between two others: of a change, between asking the API server for it and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
