@@ -7,7 +7,7 @@ use futures::{
     future::join_all,
     stream::{self, FuturesUnordered},
 };
-use tokio::{net::TcpListener, time::Instant};
+use tokio::{net::TcpListener, sync::oneshot, time::Instant};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
@@ -15,13 +15,15 @@ use crate::{
     alert::Engine,
     cluster::{self, Clock, ConnectError, KindId, Tap, WatchOptions},
     controller::Controller,
+    custody::Custody,
     http::{self, Health, Metrics},
-    notify::{Receiver, Worker},
+    membership::{self, Membership},
+    notify::{Ledger, Receiver, Worker},
     rules,
-    shard::Sharder,
+    shard::{Gate, Sharder},
 };
 
-/// How long what is owed is still delivered after the program was told to stop; Kubernetes kills it 30 s after telling it, by default.
+/// How long what is owed is still delivered after the program was told to stop, where nothing is remembered; Kubernetes kills it 30 s after telling it, by default.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// What an app is made from.
@@ -39,6 +41,8 @@ pub struct Options {
     pub listener: Option<TcpListener>,
     /// The names of the receivers that will be added.
     pub receivers: Vec<&'static str>,
+    /// How it takes part with others, and remembers; without it, it owns its shard for good, and forgets everything when it ends.
+    pub membership: Option<membership::Options>,
 }
 
 /// The program.
@@ -46,7 +50,8 @@ pub struct Options {
 pub struct App {
     config: kube::Config,
     clock: Clock,
-    sharder: Sharder,
+    membership: Option<(Membership, Custody)>,
+    gate: Arc<dyn Gate>,
     cluster: String,
     listener: Option<TcpListener>,
     metrics: Arc<Metrics>,
@@ -85,15 +90,25 @@ impl App {
             cluster,
             listener,
             receivers,
+            membership,
         } = options;
         let rules: Vec<_> = rules::all().collect();
         let metrics = Metrics::new(sharder.index(), sharder.total(), &rules, &receivers)?;
         let health = Health::new(KindId::ALL);
         health.show_in(&metrics);
+        let membership = membership.map(|options| Membership::new(options, sharder));
+        let gate: Arc<dyn Gate> = match &membership {
+            Some((membership, _)) => {
+                membership.show_in(&health, &metrics);
+                Arc::new(membership.keeper().clone())
+            }
+            None => Arc::new(sharder),
+        };
         Ok(Self {
             config,
             clock,
-            sharder,
+            membership,
+            gate,
             cluster,
             listener,
             metrics: Arc::new(metrics),
@@ -104,11 +119,16 @@ impl App {
 
     /// Adds a receiver, and starts its task.
     pub fn deliver_to(&mut self, receiver: impl Receiver) {
-        let worker = Worker::spawn(receiver, Arc::new(self.sharder), Arc::clone(&self.metrics));
+        let ledger = self
+            .membership
+            .as_ref()
+            .map(|(membership, _)| Arc::new(membership.keeper().clone()) as Arc<dyn Ledger>);
+        let gate = Arc::clone(&self.gate);
+        let worker = Worker::spawn(receiver, gate, ledger, Arc::clone(&self.metrics));
         self.workers.push(worker);
     }
 
-    /// Watches and pages until `stop`. Then delivers what is owed, for a while, and ends.
+    /// Watches and pages until `stop`. Then lets go of what it holds, which somebody else takes over; or, if it holds nothing, delivers what is owed, for a while.
     ///
     /// # Errors
     ///
@@ -117,7 +137,8 @@ impl App {
         let Self {
             config,
             clock,
-            sharder,
+            membership,
+            gate,
             cluster,
             listener,
             metrics,
@@ -141,17 +162,43 @@ impl App {
             watches.push(events.map(move |event| (kind, event)));
         }
         let handles = workers.iter().map(Worker::handle).collect();
+        let (membership, custody) = membership.unzip();
+        let (synced, is_synced) = oneshot::channel();
+        let drain = if membership.is_some() {
+            // What is owed is written down, and whoever serves the shard next delivers it.
+            Duration::ZERO
+        } else {
+            DRAIN
+        };
         let controller = Controller::new(
             Engine::new(cluster),
-            Arc::new(sharder),
-            clock,
+            gate,
+            custody,
+            clock.clone(),
             handles,
             Arc::clone(&metrics),
             health.clone(),
         );
+        // Until all is let go, the controller goes on: what is in flight ends, and is written down.
+        let ended_membership = CancellationToken::new();
+        let until = if membership.is_some() {
+            ended_membership.clone()
+        } else {
+            stop.clone()
+        };
+        let taking_part = async {
+            if let Some(membership) = membership {
+                membership
+                    .run(&config, clock, Arc::clone(&metrics), is_synced, stop)
+                    .await?;
+                ended_membership.cancel();
+            }
+            std::future::pending::<Result<(), AppError>>().await
+        };
 
         let serving = listener.map(|listener| {
             // Served until the very end: who waits for a drain wants to see it.
+            let (metrics, health) = (Arc::clone(&metrics), health.clone());
             AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health)))
         });
         let served = async {
@@ -170,12 +217,13 @@ impl App {
             }
         };
         let result = tokio::select! {
-            () = controller.run(stream::select_all(watches), stop) => Ok(()),
+            () = controller.run(stream::select_all(watches), synced, until) => Ok(()),
+            failed = taking_part => failed,
             served = served => Err(AppError::Serve(served.err().unwrap_or_else(|| std::io::Error::other("the server ended")))),
             () = ended => Err(AppError::Receiver),
         };
         info!("stopping: delivering what is owed");
-        let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(DRAIN)))
+        let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(drain)))
             .await
             .into_iter()
             .sum();
@@ -238,6 +286,7 @@ mod tests {
             cluster: String::new(),
             listener: None,
             receivers: vec!["told"],
+            membership: None,
         })
         .unwrap();
         app.deliver_to(Told(mpsc::unbounded_channel().0));
@@ -267,6 +316,7 @@ mod tests {
             cluster: String::new(),
             listener: None,
             receivers: vec!["told"],
+            membership: None,
         })
         .unwrap();
         let (told, mut got) = mpsc::unbounded_channel();
@@ -304,6 +354,7 @@ mod tests {
             cluster: String::new(),
             listener: None,
             receivers: Vec::new(),
+            membership: None,
         })
         .unwrap();
         let stop = CancellationToken::new();

@@ -8,16 +8,20 @@ use std::{
 };
 
 use futures::{Stream, StreamExt as _};
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    alert::{Engine, Notice, Severity, State},
-    cluster::{Clock, Event, Failure, KindId, Object},
+    alert::{Engine, Notice, Severity, State, Transition},
+    cluster::{Clock, Event, Failure, KindId, Object, Subject},
+    custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
     notify,
-    shard::Gate,
+    shard::{Gate, ShardKey},
 };
 
 /// How many events are taken over before time passes again, so that a large list does not hold up what comes due.
@@ -26,6 +30,9 @@ const BATCH: usize = 256;
 /// How often the gauges are brought up to date, and the controller shows that it is alive.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
+/// How often what is remembered is looked through for what is too old.
+const TIDYING: Duration = Duration::from_secs(60);
+
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
@@ -33,6 +40,8 @@ const MALFORMED_REMEMBERED: usize = 1000;
 pub struct Controller {
     engine: Engine,
     gate: Arc<dyn Gate>,
+    /// What this replica has charge of, if that can change; else the gate knows.
+    custody: Option<Custody>,
     clock: Clock,
     receivers: Vec<notify::Handle>,
     metrics: Arc<Metrics>,
@@ -58,6 +67,7 @@ impl Controller {
     pub fn new(
         engine: Engine,
         gate: Arc<dyn Gate>,
+        custody: Option<Custody>,
         clock: Clock,
         receivers: Vec<notify::Handle>,
         metrics: Arc<Metrics>,
@@ -74,6 +84,7 @@ impl Controller {
         Self {
             engine,
             gate,
+            custody,
             clock,
             receivers,
             metrics,
@@ -84,14 +95,17 @@ impl Controller {
         }
     }
 
-    /// Runs until `stop`, or until there are no more events. What was decided by then is in the receivers' queues.
+    /// Runs until `stop`, or until there are no more events. `synced` is told once the cluster is seen. What was decided by then is in the receivers' queues.
     pub async fn run(
         mut self,
         events: impl Stream<Item = (KindId, Event)>,
+        synced: oneshot::Sender<()>,
         stop: CancellationToken,
     ) {
+        let mut synced = Some(synced);
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
+        let mut tidying = Instant::now() + TIDYING;
         loop {
             let due = self
                 .engine
@@ -109,11 +123,22 @@ impl Controller {
                     }
                     None => break,
                 },
+                turn = changed(&mut self.custody) => self.turn(turn),
                 () = sleep_until(wake) => {}
             }
-            self.engine.advance(self.clock.now());
-            for notice in self.engine.take_notices() {
-                self.emit(notice);
+            self.let_time_pass();
+            if Instant::now() >= tidying {
+                if let Some(custody) = &self.custody {
+                    custody.forget_ends(self.clock.now());
+                }
+                tidying = Instant::now() + TIDYING;
+            }
+            if synced.is_some()
+                && self.health.sees()
+                && let Some(synced) = synced.take()
+            {
+                // Nobody may have asked for it.
+                _ = synced.send(());
             }
             if Instant::now() >= housekeeping {
                 self.keep_house();
@@ -200,18 +225,122 @@ impl Controller {
         }
     }
 
+    /// Lets time pass in the engine, tells what comes of it, and writes down what has changed. All of that in one turn, without a wait: no queue can be asked in
+    /// between, and so no page leaves before what it promises is written down.
+    fn let_time_pass(&mut self) {
+        self.engine.advance(self.clock.now());
+        let mut ended = Vec::new();
+        for notice in self.engine.take_notices() {
+            if let Some(notice) = self.emit(notice)
+                && matches!(notice.transition, Transition::Resolved(_))
+            {
+                ended.push(notice);
+            }
+        }
+        let touched = self.engine.take_touched();
+        if self.custody.is_some() {
+            for subject in touched {
+                self.write_down(&subject, &ended);
+            }
+        }
+    }
+
     /// Hands a notice to the receivers, if this replica pages for its subject: gate 1.
-    fn emit(&self, notice: Notice) {
+    fn emit(&mut self, notice: Notice) -> Option<Arc<Notice>> {
         let alert = &notice.alert;
-        if !self.gate.may_send(&alert.shard_key, Duration::ZERO) {
+        if !self.is_mine(&alert.shard_key) {
             debug!(subject = %alert.subject, alertname = alert.rule.name, "another replica pages for it");
-            return;
+            if let Some(custody) = &mut self.custody
+                && matches!(notice.transition, Transition::Resolved(_))
+            {
+                custody.wonder(notice);
+            }
+            return None;
         }
         self.metrics.transition(notice.transition, alert.severity);
         let notice = Arc::new(notice);
+        self.push(&notice);
+        Some(notice)
+    }
+
+    fn push(&self, notice: &Arc<Notice>) {
         for receiver in &self.receivers {
-            receiver.push(Arc::clone(&notice));
+            receiver.push(Arc::clone(notice));
         }
+    }
+
+    fn is_mine(&self, key: &ShardKey) -> bool {
+        match &self.custody {
+            Some(custody) => custody.has(key),
+            None => self.gate.may_send(key, Duration::ZERO),
+        }
+    }
+
+    fn write_down(&self, subject: &Subject, ended: &[Arc<Notice>]) {
+        if let Some(custody) = &self.custody
+            && custody.has(&ShardKey::of(subject))
+        {
+            let memory = self.engine.memory(subject);
+            let ended: Vec<&Notice> = ended
+                .iter()
+                .map(|notice| &**notice)
+                .filter(|notice| notice.alert.subject == *subject)
+                .collect();
+            custody.write_down(subject, memory, &self.receivers, &ended, self.clock.now());
+        }
+    }
+
+    /// What this replica has charge of has changed.
+    fn turn(&mut self, turn: Turn) {
+        match turn {
+            Turn::Take(portion) => self.take_charge(&portion),
+            Turn::Drop(shard) => {
+                for receiver in &self.receivers {
+                    receiver.forget(|key| shard.owns(key) && !self.is_mine(key));
+                }
+            }
+            Turn::Ask => {
+                for receiver in &self.receivers {
+                    receiver.poke();
+                }
+            }
+        }
+    }
+
+    /// Takes over a portion: first what is remembered of it; then what came and went while nobody had charge of it; then what fires now. The queues
+    /// know from what is remembered which of it their receivers have been told.
+    fn take_charge(&mut self, portion: &Portion) {
+        let now = self.clock.now();
+        let Some(custody) = &mut self.custody else {
+            return;
+        };
+        let records = custody.records(portion);
+        let untold = custody.untold_ends(portion, &records, now);
+        for (subject, record) in &records {
+            self.engine.restore(subject, &record.memory, now);
+            for receiver in &self.receivers {
+                if let Some(debts) = record.receivers.get(receiver.receiver()) {
+                    receiver.restore(subject, debts);
+                }
+            }
+        }
+        let mut subjects: BTreeSet<Subject> =
+            records.into_iter().map(|(subject, _)| subject).collect();
+        for notice in &untold {
+            self.push(notice);
+            subjects.insert(notice.alert.subject.clone());
+        }
+        // What was remembered and is over resolves in this.
+        self.let_time_pass();
+        let firing = self.engine.firing(self.clock.now());
+        for notice in firing.filter(|notice| portion.has(&notice.alert.shard_key)) {
+            subjects.insert(notice.alert.subject.clone());
+            self.push(&Arc::new(notice));
+        }
+        for subject in &subjects {
+            self.write_down(subject, &untold);
+        }
+        info!(?portion, subjects = subjects.len(), "has taken over");
     }
 
     fn keep_house(&self) {
@@ -223,16 +352,21 @@ impl Controller {
             );
         }
         let subjects = self.engine.subjects();
-        let owned = subjects
-            .iter()
-            .filter(|key| self.gate.may_send(key, Duration::ZERO))
-            .count();
+        let owned = subjects.iter().filter(|key| self.is_mine(key)).count();
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
             alerts: self.engine.counts(self.clock.now()),
             findings: self.engine.findings(),
             owned,
             foreign: subjects.len() - owned,
         };
+    }
+}
+
+/// Waits for the next change of the charge; for ever, if there can be none.
+async fn changed(custody: &mut Option<Custody>) -> Turn {
+    match custody {
+        Some(custody) => custody.changed().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -269,6 +403,7 @@ mod tests {
         let controller = Controller::new(
             Engine::new(String::new()),
             Arc::new(Sharder::default()),
+            None,
             clock,
             Vec::new(),
             Arc::clone(&metrics),
@@ -283,7 +418,9 @@ mod tests {
             };
             (KindId::Pod, Event::Failed(failure))
         });
-        controller.run(failures, CancellationToken::new()).await;
+        controller
+            .run(failures, oneshot::channel().0, CancellationToken::new())
+            .await;
 
         let logs = logs.text();
         let count = |level: &str| {

@@ -9,12 +9,16 @@ pub mod app;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod coordinator;
+pub mod custody;
 pub mod http;
+pub mod membership;
 pub mod notify;
 pub mod rules;
 pub mod settings;
 pub mod shard;
 pub mod sim;
+pub mod state;
 #[cfg(test)]
 mod testing;
 mod text;

@@ -5,8 +5,10 @@
     reason = "a builder whose result is dropped does not compile into a useful test"
 )]
 
+mod api;
 mod logs;
 
+pub use api::scripted;
 use jiff::Timestamp;
 pub use logs::{Captured, capture};
 

@@ -112,6 +112,7 @@ impl World {
             cluster: String::new(),
             listener: None,
             receivers: vec![recorder.name()],
+            membership: None,
         })
         .unwrap();
         app.deliver_to(recorder.clone());

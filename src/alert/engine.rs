@@ -9,13 +9,13 @@ use std::{
 use jiff::Timestamp;
 
 use super::{
-    Alert, Notice, Severity, State,
+    Alert, Notice, Severity, State, Transition,
     cause::explains,
     entry::{AlertKey, Entry, Member},
     render::view,
 };
 use crate::{
-    cluster::{KindId, Object},
+    cluster::{KindId, Object, Subject},
     rules::{Evaluation, Finding, Memo},
     shard::ShardKey,
     time::after,
@@ -32,15 +32,20 @@ const PRUNE_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Engine {
     cluster: String,
-    alerts: HashMap<Arc<AlertKey>, Entry>,
+    /// By subject first.
+    pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
-    objects: HashMap<Box<str>, Known>,
+    pub(super) objects: HashMap<Box<str>, Known>,
+    /// The objects of which something is remembered, by subject.
+    pub(super) memos: BTreeMap<Arc<Subject>, BTreeSet<Box<str>>>,
+    /// The subjects of which something new is to be remembered.
+    touched: BTreeSet<Subject>,
     /// The alerts about which something new was seen. They are decided together when time passes, because an alert with thousands of members would
     /// else be decided anew with each of them.
-    unsettled: BTreeSet<Arc<AlertKey>>,
+    pub(super) unsettled: BTreeSet<Arc<AlertKey>>,
     /// When which alert must be looked at again.
     timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
-    sights: BTreeMap<KindId, Sight>,
+    pub(super) sights: BTreeMap<KindId, Sight>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,
@@ -49,20 +54,24 @@ pub struct Engine {
 
 /// What the engine keeps of an object.
 #[derive(Debug)]
-struct Known {
-    kind: KindId,
+pub(super) struct Known {
+    pub kind: KindId,
     /// The list that last had it.
-    list: u64,
-    memo: Memo,
+    pub list: u64,
+    pub memo: Memo,
+    /// Its subject, if there is a memo.
+    pub remembered: Option<Arc<Subject>>,
     /// The alerts that it is a member of.
-    alerts: Vec<Arc<AlertKey>>,
+    pub alerts: Vec<Arc<AlertKey>>,
 }
 
 /// How well a kind is seen.
 #[derive(Debug, Default)]
-struct Sight {
+pub(super) struct Sight {
     /// The lists begun so far.
-    list: u64,
+    pub list: u64,
+    /// When the first list was complete.
+    pub since: Option<Timestamp>,
     /// Whether the last of them is not complete yet.
     listing: bool,
     /// Whether what is seen is what there is: a list is complete, and the watch goes on. If not, nothing resolves.
@@ -74,8 +83,10 @@ impl Engine {
     pub fn new(cluster: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
-            alerts: HashMap::new(),
+            alerts: BTreeMap::new(),
             objects: HashMap::new(),
+            memos: BTreeMap::new(),
+            touched: BTreeSet::new(),
             unsettled: BTreeSet::new(),
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
@@ -114,6 +125,7 @@ impl Engine {
         let sight = self.sights.entry(kind).or_default();
         sight.listing = false;
         sight.clear = true;
+        sight.since.get_or_insert(now);
         let list = sight.list;
         let missing: Vec<Box<str>> = self
             .objects
@@ -168,6 +180,7 @@ impl Engine {
         };
         known.memo = Memo::default();
         let alerts = known.alerts.clone();
+        self.note_memo(uid, None);
         for key in &alerts {
             if let Some(entry) = self.alerts.get_mut(key)
                 && let Some(member) = entry.members.get_mut(uid)
@@ -181,6 +194,30 @@ impl Engine {
         self.unsettled.extend(alerts);
     }
 
+    /// Keeps the index of what is remembered: of this object nothing, or something about this subject.
+    pub(super) fn note_memo(&mut self, uid: &str, subject: Option<Subject>) {
+        let Some(known) = self.objects.get_mut(uid) else {
+            return;
+        };
+        let subject = subject.map(Arc::new);
+        let before = std::mem::replace(&mut known.remembered, subject.clone());
+        if before != subject
+            && let Some(before) = before
+        {
+            if let Some(uids) = self.memos.get_mut(&before) {
+                uids.remove(uid);
+                if uids.is_empty() {
+                    self.memos.remove(&before);
+                }
+            }
+            self.touched.insert((*before).clone());
+        }
+        if let Some(subject) = subject {
+            self.touched.insert((*subject).clone());
+            self.memos.entry(subject).or_default().insert(uid.into());
+        }
+    }
+
     /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
     fn update(&mut self, object: &Object, memo: Memo, findings: &mut Vec<Finding>, now: Timestamp) {
         let (kind, meta) = (object.kind(), object.meta());
@@ -192,9 +229,11 @@ impl Engine {
                 kind,
                 list,
                 memo: Memo::default(),
+                remembered: None,
                 alerts: Vec::new(),
             });
         known.list = list;
+        let remembers = !(memo.is_empty() && known.remembered.is_none());
         known.memo = memo;
         let before = known.alerts.len();
         let mut shown = Vec::with_capacity(findings.len());
@@ -202,10 +241,11 @@ impl Engine {
             let (subject, workload_type) = object.subject();
             let shard_key = ShardKey::of(&subject);
             for finding in findings.drain(..) {
+                let part = finding.part.clone();
                 let key = Arc::new(AlertKey {
-                    rule: finding.rule.name,
                     subject: subject.clone(),
-                    part: finding.part.clone(),
+                    rule: finding.rule.name,
+                    part: part.map(|(label, value)| (label.into(), value)),
                 });
                 let entry = self.alerts.entry(key).or_insert_with_key(|key| Entry {
                     key: Arc::clone(key),
@@ -245,7 +285,11 @@ impl Engine {
             }
         }
         let alerts = known.alerts.clone();
-        if alerts.is_empty() && known.memo.is_empty() {
+        let remembered = !known.memo.is_empty();
+        if remembers {
+            self.note_memo(&meta.uid, remembered.then(|| object.subject().0));
+        }
+        if alerts.is_empty() && !remembered {
             self.objects.remove(&meta.uid);
         }
         self.explain(&meta.uid);
@@ -253,7 +297,7 @@ impl Engine {
     }
 
     /// Works out which of the object's alerts explain which.
-    fn explain(&mut self, uid: &str) {
+    pub(super) fn explain(&mut self, uid: &str) {
         let Some(known) = self.objects.get(uid) else {
             return;
         };
@@ -290,16 +334,33 @@ impl Engine {
         }
         if now >= self.next_prune {
             self.next_prune = after(now, PRUNE_EVERY);
-            self.objects.retain(|_, known| {
-                known.memo.prune(now);
-                !(known.alerts.is_empty() && known.memo.is_empty())
-            });
+            self.prune(now);
         }
+    }
+
+    fn prune(&mut self, now: Timestamp) {
+        let mut forgotten = Vec::new();
+        for (uid, known) in &mut self.objects {
+            known.memo.prune(now);
+            if known.memo.is_empty() && known.remembered.is_some() {
+                forgotten.push(uid.clone());
+            }
+        }
+        for uid in forgotten {
+            self.note_memo(&uid, None);
+        }
+        self.objects
+            .retain(|_, known| !(known.alerts.is_empty() && known.memo.is_empty()));
     }
 
     /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.timers.first().map(|(time, _)| *time)
+    }
+
+    /// The subjects of which something else may be [remembered](Engine::memory) than at the last call.
+    pub fn take_touched(&mut self) -> BTreeSet<Subject> {
+        std::mem::take(&mut self.touched)
     }
 
     /// What has happened since the last call, in order.
@@ -325,6 +386,7 @@ impl Engine {
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
+        self.touched.insert(key.subject.clone());
         if let Some(deadline) = entry.deadline.take() {
             self.timers.remove(&(deadline, Arc::clone(key)));
         }
@@ -389,11 +451,23 @@ impl Engine {
     /// The alerts that stand now, pending ones too, in order of their rule and subject.
     pub fn alerts(&self, now: Timestamp) -> Vec<Alert> {
         let mut entries: Vec<&Entry> = self.alerts.values().collect();
-        entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        entries.sort_by_key(|entry| entry.rule.name);
         entries
             .into_iter()
             .filter_map(|entry| view(&self.cluster, entry, &entry.shown(), now))
             .collect()
+    }
+
+    /// The alerts that fire now, as if they had just fired.
+    pub fn firing(&self, now: Timestamp) -> impl Iterator<Item = Notice> {
+        let firing = self.alerts.values().filter(|entry| entry.fired.is_some());
+        firing.filter_map(move |entry| {
+            Some(Notice {
+                transition: Transition::Fired,
+                alert: view(&self.cluster, entry, &entry.shown(), now)?,
+                at: now,
+            })
+        })
     }
 
     /// How many alerts are in which state, with which severity.

@@ -1,8 +1,9 @@
 //! One alert in the engine's memory: its members, and the decision what becomes of it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::{Resolution, Severity, State, Transition};
 use crate::{
@@ -18,12 +19,12 @@ const DELETED_HOLD: Duration = Duration::from_secs(120);
 /// What makes an alert the same alert: its rule, its subject, and the part of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct AlertKey {
+    /// What it is about. First, so that the alerts of a subject are neighbours in every ordered collection.
+    pub subject: Subject,
     /// The rule's name.
     pub rule: &'static str,
-    /// What it is about.
-    pub subject: Subject,
     /// A label and its value: `("container", "app")`.
-    pub part: Option<(&'static str, Box<str>)>,
+    pub part: Option<(Cow<'static, str>, Box<str>)>,
 }
 
 /// An alert.
@@ -42,26 +43,30 @@ pub(super) struct Entry {
 }
 
 /// What was decided when an alert fired. It does not move while the alert stands.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Fired {
     pub starts_at: Timestamp,
     pub fires_at: Timestamp,
     pub face: Face,
     /// Since when no member shows this face; `None` while one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face_lost: Option<Timestamp>,
 }
 
 /// What an alert shows of its members: the worst of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Face {
     pub severity: Severity,
     pub reason: Box<str>,
 }
 
 /// One object's part in an alert.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Member {
     pub object: ObjectRef,
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub node: Box<str>,
     pub face: Face,
     pub summary: String,
@@ -73,15 +78,18 @@ pub(super) struct Member {
     pub seen: bool,
     /// Whether the object is gone, or going.
     pub gone: bool,
-    /// Whether another alert explains it.
+    /// Whether another alert explains it. That follows from the others, and is not remembered.
+    #[serde(skip)]
     pub explained: bool,
     /// When it leaves the alert; `None` while the condition stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Timestamp>,
     lasts: Lasts,
     first_seen: Timestamp,
     /// What the newest finding said of its start.
     told: Since,
     /// The start of an earlier stretch of the condition, if the gap since then was shorter than the rule's hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     kept_since: Option<Timestamp>,
 }
 
@@ -166,6 +174,34 @@ impl Member {
         }
         self.seen = false;
         self.gone = true;
+    }
+
+    /// Takes over what an earlier life of this program, or another replica, knows of the same object: who has seen it first is right.
+    pub fn remember(&mut self, earlier: &Self) {
+        self.first_seen = self.first_seen.min(earlier.first_seen);
+        let since = match self.told {
+            Since::At(_) => return,
+            Since::FirstSeen => self.first_seen,
+            Since::FirstSeenOr(at) => at.min(self.first_seen).min(earlier.since),
+            Since::FirstSeenAfter(at) => at.max(self.first_seen),
+        };
+        self.since = self.since.min(since);
+    }
+
+    /// What is known of an object by memory alone, in a cluster of which all is seen since `sighted`: then it has not shown the condition since, or else
+    /// its hold is over. An event stands as it did.
+    pub fn recall(mut self, hold: Duration, sighted: Timestamp) -> Self {
+        self.seen = false;
+        if !self.is_event() {
+            let end = after(sighted, hold);
+            self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
+        }
+        self
+    }
+
+    /// Whether the API does not tell when the condition began, so that only memory does.
+    pub const fn is_first_seen(&self) -> bool {
+        !matches!(self.told, Since::At(_))
     }
 
     /// When it is due.

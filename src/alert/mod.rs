@@ -4,12 +4,14 @@ mod cause;
 mod engine;
 mod entry;
 mod labels;
+mod memory;
 mod render;
 mod severity;
 mod view;
 
 pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
+pub use memory::Memory;
 pub use severity::{Severity, UnknownSeverity};
 pub use view::{Alert, Member, Notice, Resolution, State, Transition};
 

@@ -77,7 +77,7 @@ fn labels(
         }
     }
     if let Some((name, value)) = part {
-        labels.set(*name, &**value);
+        labels.set(name.clone(), &**value);
     }
     labels
 }

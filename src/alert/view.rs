@@ -3,12 +3,12 @@
 use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
-use serde::{Serialize, ser::SerializeStruct as _};
+use serde::{Deserialize, Deserializer, Serialize, ser::SerializeStruct as _};
 
 use super::{Fingerprint, Labels, Severity};
 use crate::{
     cluster::{ObjectRef, Subject},
-    rules::Rule,
+    rules::{self, Rule},
     shard::ShardKey,
     time::between,
 };
@@ -46,7 +46,7 @@ pub struct Alert {
 }
 
 /// Where an alert is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// Its condition does not stand long enough yet.
@@ -72,14 +72,14 @@ impl State {
 }
 
 /// One object that shows an alert's condition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
     /// The object.
     #[serde(flatten)]
     pub object: ObjectRef,
     /// The node that it runs on; empty if none.
-    #[serde(skip_serializing_if = "str::is_empty")]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub node: Box<str>,
     /// Since when it shows the condition.
     pub since: Timestamp,
@@ -90,7 +90,8 @@ pub struct Member {
 }
 
 /// What has just become of an alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Transition {
     /// It fires.
     Fired,
@@ -101,7 +102,7 @@ pub enum Transition {
 }
 
 /// Why an alert is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resolution {
     /// The objects are well again.
@@ -111,7 +112,7 @@ pub enum Resolution {
 }
 
 /// A transition, and the alert as it was right after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// What happened.
     pub transition: Transition,
@@ -140,6 +141,43 @@ impl Serialize for Alert {
         alert.serialize_field("reason", &self.reason)?;
         alert.serialize_field("members", &self.members)?;
         alert.end()
+    }
+}
+
+/// Reads what [`Serialize`] writes: what this program has written down itself.
+impl<'de> Deserialize<'de> for Alert {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Written {
+            labels: Labels,
+            annotations: Labels,
+            starts_at: Timestamp,
+            ends_at: Option<Timestamp>,
+            subject: Subject,
+            state: State,
+            fires_at: Timestamp,
+            reason: Box<str>,
+            members: Vec<Member>,
+        }
+
+        let written = Written::deserialize(deserializer)?;
+        let label = |name| written.labels.get(name).unwrap_or_default();
+        let rule = rules::named(label("alertname")).unwrap_or(&rules::RETIRED);
+        Ok(Self {
+            rule,
+            shard_key: ShardKey::of(&written.subject),
+            severity: label("severity").parse().unwrap_or(rule.severity),
+            subject: written.subject,
+            labels: written.labels,
+            annotations: written.annotations,
+            reason: written.reason,
+            state: written.state,
+            starts_at: written.starts_at,
+            fires_at: written.fires_at,
+            ends_at: written.ends_at,
+            members: written.members,
+        })
     }
 }
 

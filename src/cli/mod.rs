@@ -140,6 +140,7 @@ mod tests {
             &["demo"],
             &["shard", "owner"],
             &["shard", "balance"],
+            &["shard", "status"],
         ] {
             insta::assert_snapshot!(format!("help_of_{}", path.join("_")), help(path));
         }

@@ -13,10 +13,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{Exit, cluster::ClusterArgs};
+use super::{
+    Exit,
+    cluster::{ClusterArgs, known_name},
+};
 use crate::{
     app::{App, Options},
-    cluster::{self, Clock},
+    cluster::{self, Clock, Tap},
+    membership,
     notify::{
         self,
         receivers::{Stdout, Style, Webhook},
@@ -66,10 +70,10 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     let Settings {
         sharder,
         name,
-        namespace: _,
-        pod_name: _,
-        timing: _,
-        takeover: _,
+        namespace,
+        pod_name,
+        timing,
+        takeover,
         cluster,
         listen,
         webhook_url,
@@ -81,7 +85,9 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
     let listener = TcpListener::bind(listen).await.with_context(|| {
         format!("cannot listen on {listen}: set ALERTKUBE_LISTEN to an address that is free")
     })?;
-    let config = args.cluster.connect().await?;
+    let connection = args.cluster.connect().await?;
+    let known_name = known_name(cluster, &connection);
+    let config = connection.config;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         name,
@@ -97,6 +103,34 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         );
     }
 
+    let cluster = if let Some(name) = known_name {
+        name
+    } else {
+        let client = cluster::client(&config, &Tap::new("Namespace", Clock::system()))?;
+        tokio::select! {
+            uid = cluster::wait_for_cluster_uid(&client) => uid.unwrap_or_default(),
+            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
+        }
+    };
+
+    let membership = if args.ephemeral {
+        None
+    } else {
+        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
+        let client = cluster::client(&config, &Tap::new("Lease", Clock::system()))?;
+        tokio::select! {
+            checked = cluster::check_rights(&client, &namespace) => checked?,
+            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
+        }
+        Some(membership::Options {
+            name,
+            namespace,
+            pod_name,
+            timing,
+            takeover,
+        })
+    };
+
     let webhook = webhook_url
         .map(|url| anyhow::Ok(Webhook::new(notify::http_client()?, url, String::new())?))
         .transpose()?;
@@ -104,13 +138,14 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         config,
         clock: Clock::system(),
         sharder,
-        cluster: cluster.unwrap_or_default(),
+        cluster,
         listener: Some(listener),
         receivers: if webhook.is_some() {
             vec!["stdout", "webhook"]
         } else {
             vec!["stdout"]
         },
+        membership,
     })?;
     app.deliver_to(Stdout::new(style(), io::stdout()));
     if let Some(webhook) = webhook {
@@ -146,5 +181,35 @@ fn style() -> Style {
         (true, true) => Style::Colour,
         (true, false) => Style::Plain,
         (false, _) => Style::Json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_ephemeral_only_alone() {
+        let settings = |total: &str| {
+            let vars = [
+                ("ALERTKUBE_SHARD_TOTAL", total),
+                ("ALERTKUBE_SHARD_INDEX", "0"),
+                // It cannot be had, so that nothing starts.
+                ("ALERTKUBE_LISTEN", "203.0.113.1:1"),
+            ];
+            Settings::from_vars(vars.map(|(name, value)| (name.into(), value.into()))).unwrap()
+        };
+        let args = Args {
+            ephemeral: true,
+            ..Args::default()
+        };
+        let error = run(&args, settings("3")).unwrap_err();
+        assert!(error.is::<SettingsError>(), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "--ephemeral runs without Leases, and so only alone, but ALERTKUBE_SHARD_TOTAL is 3: unset it (or set it to 1), or leave out --ephemeral"
+        );
+        let error = run(&args, settings("1")).unwrap_err();
+        assert!(error.to_string().contains("cannot listen on"), "{error}");
     }
 }

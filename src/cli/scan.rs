@@ -136,9 +136,10 @@ fn print(output: Output, found: &Found) -> io::Result<()> {
 
 /// Scans the cluster.
 fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
-    let mut engine = Engine::new(settings.cluster.clone().unwrap_or_default());
+    let cluster = args.source.cluster.open()?;
+    let mut engine = Engine::new(cluster.name(settings.cluster.clone())?);
     let mut objects = 0;
-    let (at, errors) = args.source.cluster.read(|object, now| {
+    let (at, errors) = cluster.read(|object, now| {
         engine.observe(&object, now);
         objects += 1;
     })?;

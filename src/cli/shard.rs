@@ -1,5 +1,7 @@
 //! `alertkube shard`: who pages for what, and how evenly that spreads.
 
+mod status;
+
 use std::{
     collections::BTreeSet,
     io::{self, IsTerminal as _, Write},
@@ -23,6 +25,7 @@ use crate::{
 pub enum Command {
     Owner(OwnerArgs),
     Balance(BalanceArgs),
+    Status(status::Args),
 }
 
 /// Says which shard pages for a subject
@@ -65,6 +68,7 @@ fn total_parser() -> clap::builder::RangedI64ValueParser<u32> {
 pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     match command {
+        Command::Status(args) => status::run(args, settings, &mut out),
         Command::Owner(args) => {
             let total = args.total.unwrap_or_else(|| settings.sharder.total());
             write_owner(&mut out, &args.subject, total)?;
@@ -74,7 +78,7 @@ pub fn run(command: &Command, settings: &Settings) -> anyhow::Result<Exit> {
             let total = args.total.unwrap_or_else(|| settings.sharder.total());
             let mut subjects = BTreeSet::new();
             let errors = if args.source.files.is_empty() {
-                let (_, errors) = args.source.cluster.read(|object, _| {
+                let (_, errors) = args.source.cluster.open()?.read(|object, _| {
                     subjects.insert(object.subject().0);
                 })?;
                 errors

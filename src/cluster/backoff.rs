@@ -13,7 +13,7 @@ const MAX: Duration = Duration::from_secs(15);
 /// A wait that doubles with each failure, spread at random over its whole range, so that replicas and kinds that failed together come back
 /// one by one.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     failures: u32,
     /// When the last wait ends.
     last: Option<Instant>,
@@ -22,7 +22,7 @@ pub(super) struct Backoff {
 impl Backoff {
     /// The next wait: at random from 1 s to 2, 4, 8, and at last 15 s. What went well for twice the longest wait since the last one counts as healthy,
     /// and starts anew. `random` is in `0.0..1.0`.
-    pub(super) fn next(&mut self, now: Instant, random: f64) -> Duration {
+    pub(crate) fn next(&mut self, now: Instant, random: f64) -> Duration {
         if self
             .last
             .is_some_and(|last| now.saturating_duration_since(last) > 2 * MAX)

@@ -35,6 +35,15 @@ pub struct ConnectOptions {
     pub no_proxy: Option<String>,
 }
 
+/// Where the API server is, and how it was found.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// How to reach it. `default_namespace` is that of the pod or of the context, `default` if that names none.
+    pub config: Config,
+    /// The name of the kubeconfig's context; none in a pod.
+    pub context: Option<String>,
+}
+
 /// The API server cannot be reached, as far as that can be told before a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -78,8 +87,8 @@ pub fn install_crypto_provider() {
 /// # Errors
 ///
 /// There is neither, or the kubeconfig cannot be used. A kubeconfig that is there but broken is an error also in a pod: whoever put it there meant it.
-pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
-    match read(options.kubeconfig.as_deref().unwrap_or_default()) {
+pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    let mut connection = match read(options.kubeconfig.as_deref().unwrap_or_default()) {
         Ok(kubeconfig) if options.context.is_some() || !is_empty(&kubeconfig) => {
             from_kubeconfig(kubeconfig, options).await
         }
@@ -90,7 +99,14 @@ pub async fn connect(options: &ConnectOptions) -> Result<Config, ConnectError> {
         Err(error) => Err(ConnectError::Kubeconfig {
             reason: kubeconfig_reason(&error),
         }),
-    }
+    }?;
+    // kube takes what a file or a kubeconfig says as it is.
+    let namespace = &mut connection.config.default_namespace;
+    *namespace = match namespace.trim() {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    };
+    Ok(connection)
 }
 
 /// The API server's address, fit to show: a kubeconfig may hold a user and a password in it.
@@ -177,14 +193,14 @@ fn read(list: &OsStr) -> Result<Kubeconfig, KubeconfigError> {
 async fn from_kubeconfig(
     kubeconfig: Kubeconfig,
     options: &ConnectOptions,
-) -> Result<Config, ConnectError> {
+) -> Result<Connection, ConnectError> {
     let context = options
         .context
         .clone()
         .or_else(|| kubeconfig.current_context.clone());
     let own_proxy = names_proxy(&kubeconfig, context.as_deref());
     let kube_options = KubeConfigOptions {
-        context,
+        context: context.clone(),
         ..KubeConfigOptions::default()
     };
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &kube_options)
@@ -204,12 +220,12 @@ async fn from_kubeconfig(
     if !own_proxy && goes_direct(&config.cluster_url, options.no_proxy.as_deref()) {
         config.proxy_url = None;
     }
-    Ok(config)
+    Ok(Connection { config, context })
 }
 
 /// As a pod. A proxy is never used: the variables are for the world outside of the cluster.
-fn in_cluster(kubeconfig: String) -> Result<Config, ConnectError> {
-    Config::incluster().map_err(|error| ConnectError::NotFound {
+fn in_cluster(kubeconfig: String) -> Result<Connection, ConnectError> {
+    let config = Config::incluster().map_err(|error| ConnectError::NotFound {
         kubeconfig,
         in_cluster: match error {
             InClusterError::ReadEnvironmentVariable(_) => {
@@ -217,6 +233,10 @@ fn in_cluster(kubeconfig: String) -> Result<Config, ConnectError> {
             }
             error => causes(&error),
         },
+    })?;
+    Ok(Connection {
+        config,
+        context: None,
     })
 }
 
@@ -431,7 +451,8 @@ mod tests {
         );
         let config = from_kubeconfig(kubeconfig, &ConnectOptions::default())
             .await
-            .unwrap();
+            .unwrap()
+            .config;
         pods(&config).get("web").await.unwrap_err();
         assert_eq!(requests.recv().await.unwrap(), "CONNECT api.example:6443");
     }
@@ -469,7 +490,8 @@ mod tests {
         );
         let config = from_kubeconfig(kubeconfig, &ConnectOptions::default())
             .await
-            .unwrap();
+            .unwrap()
+            .config;
         let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
         let Err(error) = client(&config, &Tap::new("Pod", clock)) else {
             panic!("a client for ftp");
@@ -495,7 +517,7 @@ mod tests {
         let options = ConnectOptions::default();
         let config = from_kubeconfig(kubeconfig.unwrap(), &options).await;
         let clock = Clock::starting_at("2026-11-30T12:00:00Z".parse().unwrap(), 1.0);
-        let made = client(&config.unwrap(), &Tap::new(Pod::KIND, clock));
+        let made = client(&config.unwrap().config, &Tap::new(Pod::KIND, clock));
         let error = made.err().unwrap().to_string();
         assert!(
             error.contains("the credential plugin of the kubeconfig does not start: "),
@@ -590,6 +612,40 @@ mod tests {
         let broken = write("broken", "contexts: [");
         let list = env::join_paths([one, broken]).unwrap();
         assert!(matches!(read(&list), Err(KubeconfigError::Parse(_))));
+    }
+
+    #[tokio::test]
+    async fn the_namespace_is_the_contexts_and_the_context_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for (namespace, expected) in [
+            ("", "default"),
+            ("namespace: ''", "default"),
+            ("namespace: ops", "ops"),
+        ] {
+            let path = folder.path().join("config");
+            let text = format!(
+                r#"
+                current-context: here
+                contexts:
+                - {{name: here, context: {{cluster: c, user: u, {namespace}}}}}
+                - {{name: there, context: {{cluster: c, user: u, namespace: elsewhere}}}}
+                clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:1"}}}}]
+                "#
+            );
+            std::fs::write(&path, text).unwrap();
+            let mut options = ConnectOptions {
+                kubeconfig: Some(path.into()),
+                ..ConnectOptions::default()
+            };
+            let found = connect(&options).await.unwrap();
+            assert_eq!(found.config.default_namespace, expected);
+            assert_eq!(found.context.as_deref(), Some("here"));
+
+            options.context = Some("there".into());
+            let found = connect(&options).await.unwrap();
+            assert_eq!(found.config.default_namespace, "elsewhere");
+            assert_eq!(found.context.as_deref(), Some("there"));
+        }
     }
 
     #[test]

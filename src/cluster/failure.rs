@@ -83,7 +83,7 @@ impl FailureReason {
 }
 
 impl Failure {
-    pub(super) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -106,7 +106,7 @@ impl Failure {
     }
 
     /// A failure of a request. `verb` is what was tried.
-    pub(super) fn of_client(verb: &str, kind: &str, error: &kube::Error) -> Self {
+    pub(crate) fn of_client(verb: &str, kind: &str, error: &kube::Error) -> Self {
         let what = format!("cannot {verb} {kind}");
         if let kube::Error::Api(status) = error {
             return Self::of_status(verb, kind, status);
@@ -163,7 +163,9 @@ impl Failure {
             _ => FailureReason::ServerError,
         };
         let hint = match reason {
-            FailureReason::Forbidden => "; allow get, list and watch in its ClusterRole",
+            FailureReason::Forbidden if matches!(verb, "list" | "watch") => {
+                "; allow get, list and watch in its ClusterRole"
+            }
             FailureReason::Unauthorized => "; its credentials are missing, wrong or expired",
             FailureReason::NotServed => "; this API server does not serve it",
             _ => "",
@@ -178,13 +180,13 @@ impl Failure {
 }
 
 /// The start of a text from outside, on one line: a proxy may answer with a whole page.
-fn clip(text: &str) -> String {
+pub(super) fn clip(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     shorten(&one_line(&words.join(" ")), 300)
 }
 
 /// The first error of a type among an error and its causes.
-pub(super) fn find<'a, E: StdError + 'static>(
+pub(crate) fn find<'a, E: StdError + 'static>(
     error: &'a (dyn StdError + 'static),
 ) -> Option<&'a E> {
     chain(error).find_map(<dyn StdError>::downcast_ref)

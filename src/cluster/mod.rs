@@ -7,24 +7,35 @@ mod failure;
 mod lenient;
 mod list;
 mod meta;
+mod name;
 mod object;
+mod own_set;
 mod pod;
+mod rights;
 mod subject;
 mod tap;
 mod watch;
 
-pub use client::{ConnectError, ConnectOptions, client, connect, install_crypto_provider, server};
+pub use client::{
+    ConnectError, ConnectOptions, Connection, client, connect, install_crypto_provider, server,
+};
 pub use clock::Clock;
+pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};
+pub use name::{cluster_uid, wait_for_cluster_uid};
 pub use object::{Kind, KindId, Object, ObjectRef};
+pub use own_set::{OwnSet, own_stateful_set};
 pub use pod::{
     Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
     RestartRule, Running, Terminated, Waiting,
 };
+pub use rights::{RightsError, check_rights};
 pub use subject::{Subject, SubjectError, WorkloadType};
 pub use tap::Tap;
 pub use watch::{Event, WatchOptions};
+
+pub(crate) use backoff::Backoff;
 
 use list::list;
 use object::Wire;

@@ -151,6 +151,11 @@ macro_rules! kinds {
                 }
             }
 
+            /// The kind of this name.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+            }
+
             /// Watches the kind until the stream is dropped. `client` is its own, made with `tap`.
             pub fn watch(self, client: Client, tap: Tap, options: WatchOptions) -> BoxStream<'static, Event> {
                 match self {

@@ -47,7 +47,8 @@ impl fmt::Display for Subject {
 }
 
 /// What a subject's label `workload_type` says: the kind in lower case, but `barepod` and `staticpod` for pods without a controller.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum WorkloadType {
     /// A controller's kind.
     Controller,

@@ -22,10 +22,31 @@ const STUCK_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Health(Arc<Mutex<State>>);
 
-#[derive(Debug)]
 struct State {
     last_beat: Instant,
     kinds: BTreeMap<KindId, Kind>,
+    /// What else there is to ask.
+    others: Vec<Box<dyn Fn() -> Vec<Check> + Send>>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("last_beat", &self.last_beat)
+            .field("kinds", &self.kinds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something else than a kind that readiness depends on, or that people want to know when they ask for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// It is well.
+    Good(String),
+    /// It is not, and the program is not ready.
+    Bad(String),
+    /// It is to be told.
+    Note(String),
 }
 
 /// What is known of the watch of a kind.
@@ -65,6 +86,8 @@ pub struct Readiness {
     pub ready: bool,
     /// Each kind.
     pub kinds: Vec<(KindId, KindHealth)>,
+    /// What else there is.
+    pub others: Vec<Check>,
 }
 
 impl Health {
@@ -73,7 +96,13 @@ impl Health {
         Self(Arc::new(Mutex::new(State {
             last_beat: Instant::now(),
             kinds: kinds.iter().map(|kind| (*kind, Kind::default())).collect(),
+            others: Vec::new(),
         })))
+    }
+
+    /// Asks for something else, too, whenever readiness is asked for.
+    pub fn ask_also(&self, check: impl Fn() -> Vec<Check> + Send + 'static) {
+        self.state().others.push(Box::new(check));
     }
 
     /// Says that the controller's loop goes round. To be called every few seconds, also when there is nothing to do.
@@ -150,17 +179,19 @@ impl Health {
     }
 
     /// Whether every kind has been listed that can be, and at least one has: a program that sees nothing at all is not ready, whatever the reason.
+    pub fn sees(&self) -> bool {
+        self.state().sees()
+    }
+
+    /// Whether the program [sees](Health::sees) the cluster, and nothing else is wrong.
     pub fn readiness(&self) -> Readiness {
         let state = self.state();
-        let kinds = state.kinds.iter().map(|(id, kind)| (*id, kind.health()));
-        let kinds: Vec<_> = kinds.collect();
-        let seen = state.kinds.values().any(|kind| kind.synced);
-        let waits = kinds
-            .iter()
-            .any(|(_, health)| matches!(health, KindHealth::Listing(_)));
+        let others: Vec<_> = state.others.iter().flat_map(|ask| ask()).collect();
+        let bad = others.iter().any(|check| matches!(check, Check::Bad(_)));
         Readiness {
-            ready: seen && !waits,
-            kinds,
+            ready: state.sees() && !bad,
+            kinds: state.healths().collect(),
+            others,
         }
     }
 
@@ -188,6 +219,17 @@ impl Health {
     }
 }
 
+impl State {
+    fn healths(&self) -> impl Iterator<Item = (KindId, KindHealth)> {
+        self.kinds.iter().map(|(id, kind)| (*id, kind.health()))
+    }
+
+    fn sees(&self) -> bool {
+        let waits = |(_, health)| matches!(health, KindHealth::Listing(_));
+        self.kinds.values().any(|kind| kind.synced) && !self.healths().any(waits)
+    }
+}
+
 impl Kind {
     fn health(&self) -> KindHealth {
         match &self.failure {
@@ -208,7 +250,7 @@ impl Kind {
 }
 
 impl fmt::Display for Readiness {
-    /// A line a kind, and the verdict, in the manner of the API server's own `/readyz?verbose`.
+    /// A line a kind, and for what else there is, and the verdict, in the manner of the API server's own `/readyz?verbose`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (kind, health) in &self.kinds {
             let kind = kind.as_str();
@@ -227,6 +269,13 @@ impl fmt::Display for Readiness {
                     let seconds = lasts.as_secs();
                     writeln!(f, "[!]{kind} degraded for {seconds}s: {reason}")?;
                 }
+            }
+        }
+        for check in &self.others {
+            match check {
+                Check::Good(text) => writeln!(f, "[+]{text}")?,
+                Check::Bad(text) => writeln!(f, "[-]{text}")?,
+                Check::Note(text) => writeln!(f, "   {text}")?,
             }
         }
         f.write_str(if self.ready { "ready\n" } else { "not ready\n" })

@@ -4,6 +4,6 @@ mod health;
 mod metrics;
 mod server;
 
-pub use health::{Health, KindHealth, Readiness};
-pub use metrics::{Gauges, Metrics, WatchEvent};
+pub use health::{Check, Health, KindHealth, Readiness};
+pub use metrics::{Gauges, Metrics, Ownership, WatchEvent};
 pub use server::serve;

@@ -5,6 +5,7 @@
 
 mod backoff;
 mod client;
+mod debt;
 mod error;
 mod message;
 mod outbox;
@@ -16,6 +17,7 @@ mod worker;
 use std::{future::Future, time::Duration};
 
 pub use client::{SEND_TIMEOUT, http_client};
+pub use debt::{Debt, Ledger, OwedDebt};
 pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
 pub use secret::Secret;

@@ -7,19 +7,24 @@
 //! For each alert, messages are sent in order, one at a time. One that fails steps back: it waits for its own time, while others pass. Of a backlog, what matters
 //! most goes first.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
 use super::{
-    Event, Late, Message, SendError, Standing, Verdict,
+    Debt, Event, Late, Message, OwedDebt, SendError, Standing, Verdict,
     backoff::{self, Backoff},
     message::Owed,
     schedule::{EntryId, Rank, Schedule},
 };
 use crate::{
     alert::{Labels, Notice, Severity, Transition},
-    shard::ShardKey,
+    cluster::Subject,
+    shard::{Permission, Permit, ShardKey},
 };
 
 /// How long a resolve that its receiver refuses for good is offered again, if the page itself was delivered: long enough for somebody to see in the
@@ -41,6 +46,8 @@ pub struct Outbox {
     /// The entry of each alert, by identity.
     ids: BTreeMap<Labels, EntryId>,
     entries: BTreeMap<EntryId, Entry>,
+    /// The entries about each subject.
+    subjects: BTreeMap<Subject, BTreeSet<EntryId>>,
     /// The entries that owe something and are not in flight.
     schedule: Schedule,
     /// Nothing is sent before: the receiver asked for it.
@@ -73,6 +80,8 @@ pub struct Attempt {
     pub id: AttemptId,
     /// What to send.
     pub message: Message,
+    /// Held until the attempt has ended, and its outcome is noted.
+    pub permit: Permit,
 }
 
 /// What became of an attempt.
@@ -96,6 +105,7 @@ pub enum Finished {
 #[derive(Debug)]
 struct Entry {
     identity: Labels,
+    subject: Subject,
     shard_key: ShardKey,
     /// What the receiver holds as firing, as far as it has confirmed.
     standing: Option<Standing>,
@@ -131,6 +141,7 @@ impl Outbox {
             backoff: Backoff::seeded(seed),
             ids: BTreeMap::new(),
             entries: BTreeMap::new(),
+            subjects: BTreeMap::new(),
             schedule: Schedule::new(),
             paused_until: None,
             last_id: 0,
@@ -143,34 +154,96 @@ impl Outbox {
 
     /// Takes a notice. The end of an alert of which this queue knows nothing counts as news that it fired, too.
     pub fn push(&mut self, notice: Arc<Notice>, now: Instant) {
-        let identity = notice.alert.identity();
+        let (id, entry) = self.entry(notice.alert.identity(), &notice.alert.subject);
+        let newer = Owed::new(notice, now);
+        let older = entry.owed.take();
+        let coalesced = older.is_some();
+        entry.owed = Some(match older {
+            Some(older) => older.and_then(Some(newer)),
+            None => newer,
+        });
+        self.counts.coalesced += u64::from(coalesced);
+        self.settle(id, now);
+    }
+
+    /// What the receiver holds and is owed about a subject. An attempt under way counts as one whose end is unknown.
+    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
+        let ids = self.subjects.get(subject).into_iter().flatten();
+        ids.filter_map(|id| self.entries.get(id))
+            .map(Entry::debt)
+            .collect()
+    }
+
+    /// Takes over what was written down about a subject. Of an alert that is in this queue already, more is known here.
+    pub fn restore(&mut self, subject: &Subject, debts: &[Debt], now: Instant) {
+        for debt in debts {
+            if self.ids.contains_key(&debt.identity) {
+                continue;
+            }
+            let (id, entry) = self.entry(debt.identity.clone(), subject);
+            entry.standing.clone_from(&debt.standing);
+            entry.doubtful.clone_from(&debt.doubtful);
+            entry.owed = debt.owed.as_ref().map(|owed| Owed {
+                notice: Arc::clone(&owed.notice),
+                transitions: owed.transitions,
+                fired: owed.fired,
+                ended: owed.ended,
+                since: now,
+            });
+            self.settle(id, now);
+        }
+    }
+
+    /// Forgets all about these subjects: another replica pages for them. What is under way goes on, but its end is of no account.
+    pub fn forget(&mut self, theirs: impl Fn(&ShardKey) -> bool) {
+        let ids: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| theirs(&entry.shard_key))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            self.schedule.remove(id);
+            self.remove(id);
+        }
+    }
+
+    /// The entry of an alert: there is one from now on.
+    fn entry(&mut self, identity: Labels, subject: &Subject) -> (EntryId, &mut Entry) {
         let id = self.ids.get(&identity).copied().unwrap_or_else(|| {
             self.last_id += 1;
             self.ids.insert(identity.clone(), self.last_id);
+            let ids = self.subjects.entry(subject.clone()).or_default();
+            ids.insert(self.last_id);
             self.last_id
         });
         let entry = self
             .entries
             .entry(id)
-            .or_insert_with(|| Entry::new(identity, notice.alert.shard_key));
-        let newer = Owed::new(notice, now);
-        entry.owed = Some(match entry.owed.take() {
-            Some(older) => {
-                self.counts.coalesced += 1;
-                older.and_then(Some(newer))
-            }
-            None => newer,
-        });
-        self.settle(id, now);
+            .or_insert_with(|| Entry::new(identity, subject.clone()));
+        (id, entry)
     }
 
-    /// The next message to send now, if there is one. `may_send` is the emit gate: what it refuses stays owed, and it is asked again later.
+    fn remove(&mut self, id: EntryId) {
+        let Some(entry) = self.entries.remove(&id) else {
+            return;
+        };
+        self.ids.remove(&entry.identity);
+        if let Some(ids) = self.subjects.get_mut(&entry.subject) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.subjects.remove(&entry.subject);
+            }
+        }
+    }
+
+    /// The next message to send now, if there is one. `begin` is the emit gate: what it refuses stays owed, and it is asked again later.
     ///
     /// The attempt must be ended with [`Outbox::finish`]; until then nothing else is sent about its alert.
     pub fn next(
         &mut self,
         now: Instant,
-        mut may_send: impl FnMut(&ShardKey) -> bool,
+        mut begin: impl FnMut(&ShardKey) -> Permission,
     ) -> Option<Attempt> {
         if self.paused_until.is_some_and(|until| now < until) {
             return None;
@@ -179,12 +252,20 @@ impl Outbox {
             let Some(entry) = self.entries.get_mut(&id) else {
                 continue;
             };
-            if !may_send(&entry.shard_key) {
-                self.counts.refused += 1;
-                entry.refused = true;
-                self.schedule.put(id, now + ASK_GATE_AGAIN, entry.rank());
-                continue;
-            }
+            let permit = match begin(&entry.shard_key) {
+                Permission::Granted(permit) => permit,
+                Permission::NotBefore(then) => {
+                    entry.refused = true;
+                    self.schedule.put(id, then, entry.rank());
+                    continue;
+                }
+                Permission::Refused => {
+                    self.counts.refused += 1;
+                    entry.refused = true;
+                    self.schedule.put(id, now + ASK_GATE_AGAIN, entry.rank());
+                    continue;
+                }
+            };
             entry.refused = false;
             self.last_id += 1;
             let attempt = AttemptId {
@@ -195,6 +276,7 @@ impl Outbox {
                 return Some(Attempt {
                     id: attempt,
                     message,
+                    permit,
                 });
             }
         }
@@ -262,23 +344,23 @@ impl Outbox {
 
     /// The number of alerts of which something is owed, in flight or not.
     pub fn len(&self) -> usize {
-        self.debts().count()
+        self.owing().count()
     }
 
     /// Whether nothing is owed.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
-        self.debts().next().is_none()
+        self.owing().next().is_none()
     }
 
     /// Since when the oldest transition is owed.
     pub fn oldest(&self) -> Option<Instant> {
-        self.debts().map(|(since, _)| since).min()
+        self.owing().map(|(since, _)| since).min()
     }
 
     /// The identities of the alerts of which something is owed.
     pub fn owed(&self) -> impl Iterator<Item = &Labels> {
-        self.debts().map(|(_, identity)| identity)
+        self.owing().map(|(_, identity)| identity)
     }
 
     /// What was counted since this was last asked.
@@ -286,7 +368,7 @@ impl Outbox {
         std::mem::take(&mut self.counts)
     }
 
-    fn debts(&self) -> impl Iterator<Item = (Instant, &Labels)> {
+    fn owing(&self) -> impl Iterator<Item = (Instant, &Labels)> {
         self.entries.values().filter_map(|entry| {
             let sent = entry.in_flight.as_ref().map(|sent| sent.owed.since);
             let owed = entry.owed.as_ref().map(|owed| owed.since);
@@ -312,18 +394,17 @@ impl Outbox {
         let over = entry.owed.take().is_some_and(|owed| owed.is_over());
         self.schedule.remove(id);
         if over || entry.standing.is_none() {
-            let identity = std::mem::take(&mut entry.identity);
-            self.entries.remove(&id);
-            self.ids.remove(&identity);
+            self.remove(id);
         }
     }
 }
 
 impl Entry {
-    const fn new(identity: Labels, shard_key: ShardKey) -> Self {
+    fn new(identity: Labels, subject: Subject) -> Self {
         Self {
             identity,
-            shard_key,
+            shard_key: ShardKey::of(&subject),
+            subject,
             standing: None,
             doubtful: Vec::new(),
             owed: None,
@@ -332,6 +413,25 @@ impl Entry {
             failing_since: None,
             minimal: false,
             refused: false,
+        }
+    }
+
+    /// What is to be written down of it.
+    fn debt(&self) -> Debt {
+        let mut doubtful = self.doubtful.clone();
+        let mut owed = self.owed.clone();
+        if let Some(sent) = &self.in_flight {
+            owed = Some(sent.owed.clone().and_then(owed));
+            let mut held = self.standing.iter().chain(&doubtful);
+            if sent.event.is_firing() && !held.any(|held| held.labels == sent.told.labels) {
+                doubtful.push(sent.told.clone());
+            }
+        }
+        Debt {
+            identity: self.identity.clone(),
+            standing: self.standing.clone(),
+            doubtful,
+            owed: owed.as_ref().map(OwedDebt::from),
         }
     }
 

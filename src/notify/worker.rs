@@ -13,8 +13,16 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, info, warn};
 
-use super::{Attempt, AttemptId, Counts, Finished, Outbox, Receiver, SendError, Verdict};
-use crate::{alert::Notice, http::Metrics, shard::Gate, text};
+use super::{
+    Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, SendError, Verdict,
+};
+use crate::{
+    alert::Notice,
+    cluster::Subject,
+    http::Metrics,
+    shard::{Gate, Permit, ShardKey},
+    text,
+};
 
 /// How many alerts are named in one line of the log.
 const NAMED: usize = 10;
@@ -33,6 +41,7 @@ pub struct Handle(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    receiver: &'static str,
     outbox: Mutex<Outbox>,
     changed: Notify,
 }
@@ -50,6 +59,27 @@ impl Handle {
         self.0.changed.notify_one();
     }
 
+    /// The receiver's name.
+    pub fn receiver(&self) -> &'static str {
+        self.0.receiver
+    }
+
+    /// What the receiver holds and is owed about a subject.
+    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
+        self.outbox().debts(subject)
+    }
+
+    /// Takes over what was written down about a subject.
+    pub fn restore(&self, subject: &Subject, debts: &[Debt]) {
+        self.outbox().restore(subject, debts, Instant::now());
+        self.0.changed.notify_one();
+    }
+
+    /// Forgets all about these subjects: another replica pages for them.
+    pub fn forget(&self, theirs: impl Fn(&ShardKey) -> bool) {
+        self.outbox().forget(theirs);
+    }
+
     /// The number of alerts of which something is owed.
     pub fn owed(&self) -> usize {
         self.outbox().len()
@@ -62,10 +92,16 @@ impl Handle {
 }
 
 impl Worker {
-    /// Starts the task of a receiver. `gate` is asked right before each attempt.
-    pub fn spawn<R: Receiver>(receiver: R, gate: Arc<dyn Gate>, metrics: Arc<Metrics>) -> Self {
+    /// Starts the task of a receiver. `gate` is asked right before each attempt, and `ledger` is told what became of it.
+    pub fn spawn<R: Receiver>(
+        receiver: R,
+        gate: Arc<dyn Gate>,
+        ledger: Option<Arc<dyn Ledger>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let outbox = Outbox::new(receiver.send_resolved(), receiver.late(), fastrand::u64(..));
         let handle = Handle(Arc::new(Shared {
+            receiver: receiver.name(),
             outbox: Mutex::new(outbox),
             changed: Notify::new(),
         }));
@@ -80,6 +116,7 @@ impl Worker {
         let run = Run {
             receiver,
             gate,
+            ledger,
             handle: handle.clone(),
             log: Log {
                 receiver: name,
@@ -123,6 +160,7 @@ impl Worker {
 struct Run<R> {
     receiver: R,
     gate: Arc<dyn Gate>,
+    ledger: Option<Arc<dyn Ledger>>,
     handle: Handle,
     log: Log,
 }
@@ -130,6 +168,8 @@ struct Run<R> {
 /// How an attempt went.
 struct Ended {
     id: AttemptId,
+    permit: Permit,
+    subject: Subject,
     alert: String,
     minimal: bool,
     result: Result<(), SendError>,
@@ -142,6 +182,7 @@ impl<R: Receiver> Run<R> {
         let Self {
             receiver,
             gate,
+            ledger,
             handle,
             mut log,
         } = self;
@@ -154,7 +195,7 @@ impl<R: Receiver> Run<R> {
             while under_way.len() < receiver.max_in_flight().max(1) && !limit.is_zero() {
                 let next = handle
                     .outbox()
-                    .next(Instant::now(), |key| gate.may_send(key, limit));
+                    .next(Instant::now(), |key| gate.begin(key, limit));
                 let Some(attempt) = next else { break };
                 under_way.push(send(&receiver, attempt, limit));
             }
@@ -169,6 +210,12 @@ impl<R: Receiver> Run<R> {
                     let error = ended.result.as_ref().err();
                     let finished = handle.outbox().finish(ended.id, error, Instant::now());
                     log.attempt(&ended, finished);
+                    if let Some(ledger) = &ledger {
+                        let debts = handle.debts(&ended.subject);
+                        ledger.note(handle.receiver(), &ended.subject, debts);
+                    }
+                    // Only now: whoever waits for the attempt writes down what is noted.
+                    drop(ended.permit);
                 }
                 () = handle.0.changed.notified(), if room => {}
                 () = until(due), if room => {}
@@ -196,13 +243,19 @@ async fn until(moment: Option<Instant>) {
 
 /// Makes one attempt, and gives it up at its limit.
 async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> Ended {
-    let Attempt { id, message } = attempt;
+    let Attempt {
+        id,
+        message,
+        permit,
+    } = attempt;
     let started = Instant::now();
     let result = timeout(limit, receiver.send(&message))
         .await
         .unwrap_or_else(|_| Err(SendError::timeout(limit)));
     Ended {
         id,
+        permit,
+        subject: message.alert.subject.clone(),
         alert: text::label_set(&message.alert.labels),
         minimal: message.minimal,
         result,
@@ -225,6 +278,8 @@ impl Log {
         } = self;
         let Ended {
             id: _,
+            permit: _,
+            subject: _,
             alert,
             minimal,
             result,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{alert::Severity, cluster::KindId};
 
@@ -73,7 +74,8 @@ impl Finding {
 }
 
 /// Where `for` starts. A time in the future counts as the time of the first look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Since {
     /// At a time that the API tells.
     At(Timestamp),
@@ -86,7 +88,8 @@ pub enum Since {
 }
 
 /// When a condition is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Lasts {
     /// With the object that no longer shows it, plus [`Rule::hold`].
     WhileSeen,

@@ -42,6 +42,13 @@ impl Memo {
         }
     }
 
+    /// Adds what another memory of the same object has.
+    pub fn merge(&mut self, other: &Self) {
+        for Mark { what, at, value } in &other.0 {
+            self.mark(what, *at, *value);
+        }
+    }
+
     /// What is remembered of `what`, oldest first.
     pub fn marks<'a>(
         &'a self,

@@ -9,14 +9,34 @@ mod pod;
 pub use finding::{Finding, Lasts, Rule, Since};
 pub use memo::Memo;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+
+use crate::{alert::Severity, cluster::KindId};
 
 /// Every rule, kind by kind.
 pub const RULES: &[&[&Rule]] = &[pod::RULES];
 
+/// Stands for a rule that there is no more, in what another version of this program has written down.
+pub static RETIRED: Rule = Rule {
+    name: "retired",
+    kind: KindId::Pod,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A rule that this version does not have.",
+};
+
 /// Every rule.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten().copied()
+}
+
+/// The rule of this name.
+pub fn named(name: &str) -> Option<&'static Rule> {
+    all().find(|rule| rule.name == name)
 }
 
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.

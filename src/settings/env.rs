@@ -62,7 +62,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "ALERTKUBE_NAMESPACE",
         default: "",
-        help: "the namespace of Leases and states; else that of the pod that it runs in, else that of the kubeconfig context, else `default`",
+        help: "the namespace of Leases and states; else that of the kubeconfig context (or `default`), or in a pod the pod's",
     },
     Variable {
         name: "ALERTKUBE_POD_NAME",

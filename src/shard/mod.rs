@@ -7,6 +7,6 @@ pub mod ownership;
 mod sharder;
 
 pub use balance::{Balance, moved};
-pub use gate::Gate;
+pub use gate::{Gate, Permission, Permit};
 pub use key::{ShardKey, fnv1a32};
 pub use sharder::{ShardError, Sharder};

@@ -23,13 +23,15 @@ mod tests;
 pub use error::ApiError;
 pub use faults::{End, Fault, Faults, Injected, On};
 pub use requests::{Request, Requests, Verb};
-pub use resource::{CONFIG_MAPS, LEASES, PODS, Put, RESOURCES, Resource};
+pub use resource::{
+    CONFIG_MAPS, LEASES, NAMESPACES, PODS, Put, RESOURCES, Resource, STATEFUL_SETS,
+};
 pub use store::{Object, Store};
 pub use write::{DeleteOptions, Preconditions};
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::serve::ListenerExt as _;
+use axum::{Router, serve::ListenerExt as _};
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -64,6 +66,7 @@ pub struct Server {
     store: Store,
     faults: Faults,
     requests: Requests,
+    router: Router,
     serving: JoinHandle<io::Result<()>>,
     stop: DropGuard,
 }
@@ -98,8 +101,9 @@ impl Server {
             bookmark_interval,
         }));
         let stopped = stop.clone().cancelled_owned();
+        let served = router.clone();
         let serving = tokio::spawn(async move {
-            axum::serve(listener, router)
+            axum::serve(listener, served)
                 .with_graceful_shutdown(stopped)
                 .await
         });
@@ -108,6 +112,7 @@ impl Server {
             store,
             faults,
             requests,
+            router,
             serving,
             stop: stop.drop_guard(),
         })
@@ -122,6 +127,11 @@ impl Server {
     pub fn kube_config(&self) -> kube::Config {
         let uri = ::http::Uri::try_from(self.url()).unwrap_or_default();
         kube::Config::new(uri)
+    }
+
+    /// The server without its network, as a service: on a paused clock, what is on its way through a socket would look like idleness.
+    pub fn router(&self) -> Router {
+        self.router.clone()
     }
 
     /// The objects.

@@ -59,8 +59,24 @@ pub const LEASES: Resource = Resource {
     put: Put::ReplaceOrCreate,
 };
 
+/// `StatefulSet`s. Nothing runs them.
+pub const STATEFUL_SETS: Resource = Resource {
+    group: "apps",
+    plural: "statefulsets",
+    kind: "StatefulSet",
+    ..PODS
+};
+
+/// Namespaces. Objects need none to exist.
+pub const NAMESPACES: Resource = Resource {
+    plural: "namespaces",
+    kind: "Namespace",
+    namespaced: false,
+    ..PODS
+};
+
 /// Everything that is served.
-pub const RESOURCES: &[Resource] = &[PODS, CONFIG_MAPS, LEASES];
+pub const RESOURCES: &[Resource] = &[PODS, CONFIG_MAPS, LEASES, STATEFUL_SETS, NAMESPACES];
 
 impl Resource {
     /// `v1`, or `group/version`.

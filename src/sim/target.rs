@@ -23,14 +23,17 @@ impl<'a> Target<'a> {
             _ => return None,
         };
         let version = parts.next()?;
-        let (namespace, plural) = match parts.next()? {
-            "namespaces" => (Some(parts.next()?), parts.next()?),
-            plural => (None, plural),
+        let (namespace, plural, name) = match parts.next()? {
+            "namespaces" => match (parts.next(), parts.next()) {
+                (Some(namespace), Some(plural)) => (Some(namespace), plural, parts.next()),
+                // Namespaces themselves.
+                (name, _) => (None, "namespaces", name),
+            },
+            plural => (None, plural, parts.next()),
         };
         let resource = RESOURCES
             .iter()
             .find(|r| r.group == group && r.version == version && r.plural == plural)?;
-        let name = parts.next();
         let status = match parts.next() {
             None => false,
             Some("status") if resource.status => true,

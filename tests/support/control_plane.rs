@@ -81,6 +81,9 @@ impl ControlPlane {
         };
         this.start_apiserver().await;
         this.allow(ALERTKUBE, &["pods"]).await;
+        for user in [ALERTKUBE, OUTSIDER] {
+            this.allow_to_remember(user).await;
+        }
         this
     }
 
@@ -233,6 +236,31 @@ impl ControlPlane {
         let client = self.client().await;
         for (plural, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
             send(&client, Method::POST, &format!("{RBAC}/{plural}"), &object).await;
+        }
+    }
+
+    /// Grants a user to keep Leases and states in the namespace `default`.
+    async fn allow_to_remember(&self, user: &str) {
+        let verbs = ["get", "list", "watch", "create", "update", "delete"];
+        let name = format!("{user}-remembers");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": { "name": name },
+            "rules": [
+                { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs },
+                { "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs },
+            ],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": name },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+        });
+        let client = self.client().await;
+        for (plural, object) in [("roles", role), ("rolebindings", binding)] {
+            let path = format!("{RBAC}/namespaces/default/{plural}");
+            send(&client, Method::POST, &path, &object).await;
         }
     }
 

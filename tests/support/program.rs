@@ -80,6 +80,13 @@ impl Drop for Process {
     }
 }
 
+/// A name of an installation that nobody else has.
+pub fn fresh_name() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("test-{}-{count}", std::process::id())
+}
+
 /// A running alertkube. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Program {
@@ -125,7 +132,12 @@ impl Program {
     ) -> Self {
         let kubeconfig = plane.kubeconfig(user).display().to_string();
         let url = webhook.url();
+        // An installation of its own, unless the test says which.
+        let name = fresh_name();
         let mut all = vec![
+            ("ALERTKUBE_NAME", name.as_str()),
+            // It would be the UID of the namespace kube-system, or the context's name.
+            ("ALERTKUBE_CLUSTER", "test"),
             ("KUBECONFIG", kubeconfig.as_str()),
             ("ALERTKUBE_WEBHOOK_URL", url.as_str()),
         ];

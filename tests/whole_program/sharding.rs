@@ -62,6 +62,7 @@ async fn each_page_comes_from_its_owner(total: u32) {
             ALERTKUBE,
             &webhook,
             &[
+                ("ALERTKUBE_NAME", &ns),
                 ("ALERTKUBE_SHARD_TOTAL", &all),
                 ("ALERTKUBE_SHARD_INDEX", &index),
             ],

@@ -378,9 +378,10 @@ impl World {
                 replica.outbox.push(Arc::new(notice), instant);
             }
             let sharder = replica.sharder;
-            while let Some(attempt) = replica.outbox.next(instant, |key| {
-                sharder.may_send(key, Duration::from_secs(10))
-            }) {
+            while let Some(attempt) = replica
+                .outbox
+                .next(instant, |key| sharder.begin(key, Duration::from_secs(10)))
+            {
                 assert_true(&attempt.message, &replica.engine, time)?;
                 let (arrived, error) = match self.weather {
                     Weather::Fine => (true, None),

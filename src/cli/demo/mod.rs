@@ -77,6 +77,7 @@ async fn play(args: &Args, screen: &Screen) -> anyhow::Result<()> {
             cluster: String::new(),
             listener: None,
             receivers: vec!["stdout"],
+            membership: None,
         })?;
         app.deliver_to(screen.receiver(shard, args.shards, &tally));
         replicas.spawn(app.run(closing.clone()));

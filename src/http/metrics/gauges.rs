@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use jiff::SignedDuration;
 use prometheus::{Gauge, GaugeVec};
 
-use super::define::Define;
+use super::{
+    define::Define,
+    ownership::{Ownership, OwnershipGauges},
+};
 use crate::{
     alert::{Severity, State},
     cluster::KindId,
@@ -23,6 +26,7 @@ pub struct Gauges {
     queue: GaugeVec,
     queue_age: GaugeVec,
     clock_offset: Gauge,
+    ownership: OwnershipGauges,
 }
 
 impl fmt::Debug for Gauges {
@@ -92,6 +96,7 @@ impl Gauges {
                 "The API server's clock minus this machine's.",
                 &[],
             )?,
+            ownership: OwnershipGauges::new(define)?,
         })
     }
 
@@ -148,6 +153,11 @@ impl Gauges {
         self.queue_age
             .with_label_values(&[receiver])
             .set(age.as_secs_f64());
+    }
+
+    /// Who serves what, and what is remembered.
+    pub fn ownership(&self, ownership: &Ownership) {
+        self.ownership.show(ownership);
     }
 
     /// The API server's clock minus this machine's.

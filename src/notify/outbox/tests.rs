@@ -36,7 +36,7 @@ impl Bench {
     }
 
     fn next(&mut self) -> Option<Attempt> {
-        self.outbox.next(self.now, |_| true)
+        self.outbox.next(self.now, |_| true.into())
     }
 
     fn finish(&mut self, attempt: &Attempt, result: &Result<(), SendError>) -> Finished {
@@ -454,7 +454,7 @@ fn what_the_gate_refuses_stays_and_is_asked_again() {
         .outbox
         .next(bench.now, |key| {
             asked += 1;
-            *key != foreign
+            (*key != foreign).into()
         })
         .unwrap();
     assert_eq!(attempt.message.alert.labels.get("workload"), Some("api"));

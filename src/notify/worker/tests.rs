@@ -103,7 +103,7 @@ fn metrics() -> Arc<Metrics> {
 }
 
 fn spawn(receiver: impl Receiver) -> Worker {
-    Worker::spawn(receiver, Arc::new(Sharder::default()), metrics())
+    Worker::spawn(receiver, Arc::new(Sharder::default()), None, metrics())
 }
 
 /// Lets the worker run until it owes nothing. In simulated time this takes none.
@@ -189,6 +189,7 @@ async fn a_receiver_that_comes_back_gets_all_that_it_is_owed() {
 }
 
 /// A gate that opens.
+#[derive(Debug)]
 struct Door(AtomicBool);
 
 impl Gate for Door {
@@ -206,6 +207,7 @@ async fn nothing_is_sent_while_the_gate_is_shut_and_all_when_it_opens() {
     let worker = Worker::spawn(
         receiver.clone(),
         Arc::clone(&gate) as Arc<dyn Gate>,
+        None,
         Arc::clone(&metrics),
     );
     worker.handle().push(mk_fired("web"));
@@ -315,6 +317,7 @@ async fn what_is_given_up_is_counted_and_said() {
     let worker = Worker::spawn(
         Scripted::new(|_, _| Act::Fail(404)),
         Arc::new(Sharder::default()),
+        None,
         Arc::clone(&metrics),
     );
     worker.handle().push(mk_fired("web"));
@@ -345,7 +348,12 @@ async fn a_webhook_gets_each_page_and_its_address_is_shown_nowhere() {
     let metrics = metrics();
     let webhook = Webhook::new(test_client(), Secret::new(&hook.url), String::new()).unwrap();
     let debug = format!("{webhook:?}");
-    let worker = Worker::spawn(webhook, Arc::new(Sharder::default()), Arc::clone(&metrics));
+    let worker = Worker::spawn(
+        webhook,
+        Arc::new(Sharder::default()),
+        None,
+        Arc::clone(&metrics),
+    );
     worker.handle().push(mk_fired("web"));
     settled(&worker).await;
     worker.handle().push(mk_resolved("web"));
@@ -363,7 +371,12 @@ async fn a_webhook_gets_each_page_and_its_address_is_shown_nowhere() {
     let url = format!("http://{}/{SECRET_PATH}", listener.local_addr().unwrap());
     drop(listener);
     let webhook = Webhook::new(test_client(), Secret::new(&url), String::new()).unwrap();
-    let worker = Worker::spawn(webhook, Arc::new(Sharder::default()), Arc::clone(&metrics));
+    let worker = Worker::spawn(
+        webhook,
+        Arc::new(Sharder::default()),
+        None,
+        Arc::clone(&metrics),
+    );
     worker.handle().push(mk_fired("api"));
     assert_eq!(worker.shutdown(Duration::from_secs(5)).await, 1);
 

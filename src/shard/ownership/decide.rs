@@ -44,12 +44,7 @@ pub fn decide(situation: Situation<'_>) -> Vec<Action> {
         None => situation.first_record(),
         // Another version of the program, which sends keys to other shards: with the same total the two would page for each other's keys. It takes no part, holds
         // nothing and does not become ready, so that its rollout stops at the first pod; what it does not hold has an heir.
-        Some(record) if &*record.hash != HASH_ID => situation
-            .view
-            .leases()
-            .filter(|(_, lease)| lease.held_by.is(situation.me))
-            .map(|(shard, _)| Action::Release(shard))
-            .collect(),
+        Some(record) if &*record.hash != HASH_ID => situation.leave(),
         Some(record) => {
             let mut actions = situation.leases(record);
             actions.extend(match record.previous {
@@ -62,6 +57,13 @@ pub fn decide(situation: Situation<'_>) -> Vec<Action> {
 }
 
 impl Situation<'_> {
+    /// For a replica that takes no part: it lets go of what it holds.
+    pub(super) fn leave(&self) -> Vec<Action> {
+        let leases = self.view.leases();
+        let mine = leases.filter(|(_, lease)| lease.held_by.is(self.me));
+        mine.map(|(shard, _)| Action::Release(shard)).collect()
+    }
+
     // === Who is there ===
 
     /// Whether somebody holds a shard, as far as can be told.

@@ -16,7 +16,9 @@
 //! 4 to 6: it takes in answers, watch events and time, and gives out requests. It does no I/O itself, so that a simulation can put thousands of
 //! crashes, pauses, cuts and rescales into minutes (`tests/ownership`).
 
+mod coverage;
 mod decide;
+mod fit;
 mod holder;
 mod objects;
 mod replica;
@@ -24,10 +26,12 @@ mod shard;
 mod timing;
 mod view;
 
+pub use coverage::{By, Covered};
 pub use decide::{Action, Situation, decide};
+pub use fit::{Fit, fit};
 pub use holder::{HeldBy, Holder, HolderError};
 pub use objects::{Alerts, Epoch, HASH_ID, Lease, Record, State, Version, Writer};
-pub use replica::{Answer, Call, Change, Output, Replica, Request, RequestId, Step};
+pub use replica::{Answer, Call, Change, Leave, Output, Replica, Request, RequestId, Step};
 pub use shard::Shard;
 pub use timing::{Timing, TimingError};
 pub use view::View;

@@ -51,6 +51,8 @@ pub struct Api {
     pub no_state_writes: f64,
     /// ... and reads, watches included.
     pub no_reads: f64,
+    /// Writes that should not have been possible.
+    pub violations: Vec<String>,
 }
 
 impl Api {
@@ -70,6 +72,22 @@ impl Api {
             Object::Lease(lease) => Some(lease),
             _ => None,
         }
+    }
+
+    pub fn state(&self, shard: Shard) -> Option<Rc<State<Memory>>> {
+        match self.get(Name::State(shard))? {
+            Object::State(state) => Some(Rc::clone(state)),
+            _ => None,
+        }
+    }
+
+    /// Whether what is known of a key, or something newer, is in any state.
+    pub fn has(&self, key: &ShardKey, version: u64) -> bool {
+        self.past.values().any(|past| {
+            let last = past.last().and_then(|past| past.object.as_ref());
+            matches!(last, Some(Object::State(state))
+                if state.alerts.get(key).is_some_and(|known| known.version >= version))
+        })
     }
 
     /// All that there is.
@@ -124,9 +142,13 @@ impl Api {
                 if at < self.no_state_writes {
                     return Answer::Refused;
                 }
+                let old = self.state(*shard);
                 let object = Some(Object::State(Rc::new(state.clone())));
                 match self.write(at, Name::State(*shard), *expect, object) {
-                    Some(version) => Answer::State(version, Some(state.clone())),
+                    Some(version) => {
+                        self.check_fence(*shard, old.as_deref(), state);
+                        Answer::State(version, Some(state.clone()))
+                    }
                     None => Answer::Conflict,
                 }
             }
@@ -138,13 +160,25 @@ impl Api {
             }
             Call::ReadRecord => Answer::Record(self.read(Name::Record), self.record().cloned()),
             Call::ReadState(shard) => {
-                let name = Name::State(*shard);
-                let state = match self.get(name) {
-                    Some(Object::State(state)) => Some((**state).clone()),
-                    _ => None,
-                };
-                Answer::State(self.read(name), state)
+                let state = self.state(*shard).map(|state| (*state).clone());
+                Answer::State(self.read(Name::State(*shard)), state)
             }
+        }
+    }
+
+    /// Each writer names itself, and one that held the Lease earlier writes nothing over what a later one has written.
+    fn check_fence(&mut self, shard: Shard, old: Option<&State<Memory>>, new: &State<Memory>) {
+        let Some(writer) = &new.writer else {
+            self.violations.push(format!("{shard} has no writer"));
+            return;
+        };
+        if let Some(old) = old
+            && old.epoch == new.epoch
+            && let Some(before) = &old.writer
+            && before.transitions > writer.transitions
+        {
+            self.violations
+                .push(format!("{shard}: {writer:?} writes over {before:?}"));
         }
     }
 

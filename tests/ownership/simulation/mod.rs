@@ -2,6 +2,7 @@
 //! late or are not answered, and clocks that drift. Time is simulated, and a seed always gives the same history.
 
 mod api;
+mod listener;
 mod pod;
 mod world;
 
@@ -52,8 +53,12 @@ pub struct Report {
     pub incomplete: u64,
     /// Attempts to send.
     pub sends: u64,
+    /// Of those, of what was not written.
+    pub unsaved: u64,
     /// Requests to the API server.
     pub requests: u64,
+    /// Of those, writes of states.
+    pub writes: u64,
 }
 
 /// Simulates one seed.
@@ -93,7 +98,7 @@ pub fn summary(reports: &[(u64, Report)]) -> (Vec<String>, String) {
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|(_, report)| of(report)).sum::<u64>();
     let line = format!(
         "{} of {} seeds failed. Seconds without an owner: median {:.2}, 99 % {:.2}; a seed's longest: median {:.2}; longest (seconds, seed): {:.2?}. \
-         {} sends, {} requests, {} times without a state",
+         {} sends ({} of what was not written), {} requests ({} writes of states), {} times without a state",
         failed.len(),
         reports.len(),
         at(50),
@@ -103,7 +108,9 @@ pub fn summary(reports: &[(u64, Report)]) -> (Vec<String>, String) {
             .map_or(0.0, |longest| longest.0),
         &longest[..longest.len().min(5)],
         sum(|report| report.sends),
+        sum(|report| report.unsaved),
         sum(|report| report.requests),
+        sum(|report| report.writes),
         sum(|report| report.incomplete),
     );
     (failed, line)

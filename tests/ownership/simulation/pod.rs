@@ -1,15 +1,18 @@
 //! A pod: a replica, the transport around it, and a program that sends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use alertkube::shard::{
     ShardKey,
-    ownership::{Answer, Call, Holder, Replica, Request, RequestId, Shard, Timing, Version},
+    ownership::{Answer, Call, Holder, Replica, Request, RequestId, Timing, Version},
 };
 use std::time::Duration;
 use tokio::time::Instant;
 
-use super::api::{Api, Memory, Name, Object};
+use super::{
+    api::{Api, Memory, Name, Object},
+    listener::Listener,
+};
 
 /// The chance that a version of an object is seen late, and by how much at most, in seconds.
 const LATE: (f64, f64) = (0.4, 3.0);
@@ -52,6 +55,7 @@ pub struct Pod {
     pub leaving: bool,
     /// The last change of the API server that it was woken for.
     pub woken: u64,
+    pub listener: Listener,
 }
 
 impl Pod {
@@ -80,6 +84,7 @@ impl Pod {
             until: f64::MAX,
             leaving: false,
             woken: u64::MAX,
+            listener: Listener::default(),
         }
     }
 
@@ -146,6 +151,7 @@ impl Pod {
         self.mail.sort_by(|a, b| a.0.total_cmp(&b.0));
         let come = self.mail.partition_point(|mail| mail.0 <= at);
         for (_, id, answer) in self.mail.drain(..come) {
+            self.listener.answer(id, &answer);
             self.replica.answer(id, answer, now);
         }
     }
@@ -161,6 +167,7 @@ impl Pod {
         rng: &mut fastrand::Rng,
     ) {
         let Request { id, call } = request;
+        self.listener.ask(id, &call);
         if at < self.cut_until {
             self.mail.push((at + TIME_OUT, id, Answer::Unknown));
             return;
@@ -177,6 +184,7 @@ impl Pod {
             }
             _ => {
                 let answer = api.call(at, &call);
+                self.listener.answer(id, &answer);
                 self.replica.answer(id, answer, self.clock(at));
                 return;
             }
@@ -193,7 +201,7 @@ impl Pod {
     }
 
     /// Ends the attempts whose time has come. That they were sent is noted before.
-    pub fn end_sends(&mut self, at: f64, active: Option<u32>) {
+    pub fn end_sends(&mut self, at: f64) {
         let over: Vec<_> = self
             .sending
             .iter()
@@ -202,17 +210,13 @@ impl Pod {
             .collect();
         for (key, version) in over {
             self.sending.remove(&key);
-            let shards: BTreeSet<_> = active
-                .into_iter()
-                .map(|total| Shard::of(&key, total))
-                .collect();
-            for shard in shards {
-                let known = self.replica.alerts_mut(shard);
-                if let Some(known) = known.and_then(|alerts| alerts.get_mut(&key))
-                    && known.version == version
-                {
-                    known.sent = true;
-                }
+            let home = self.replica.home(&key);
+            if let Some(known) = home
+                .and_then(|shard| self.replica.alerts_mut(shard))
+                .and_then(|alerts| alerts.get_mut(&key))
+                && known.version == version
+            {
+                known.sent = true;
             }
             self.replica.end_send(&key);
         }

@@ -6,7 +6,7 @@ use alertkube::{
     cluster::Subject,
     shard::{
         ShardKey,
-        ownership::{Change, Holder, Record, Shard, Step},
+        ownership::{Call, Change, Holder, Leave, Record, Shard, Step},
     },
 };
 use std::time::Duration;
@@ -55,6 +55,8 @@ pub struct World {
     delivered: Vec<u64>,
     /// Who sends for a key, until when.
     flying: Vec<(u32, f64)>,
+    /// Whether the last that was delivered was not written when it was sent.
+    unsaved: Vec<bool>,
     unowned: Vec<Option<f64>>,
     /// Until when it is forgiven that an owner does not know: it said that a state is incomplete.
     lenient_until: f64,
@@ -97,6 +99,7 @@ impl World {
             version: 0,
             delivered: vec![0; count],
             flying: vec![(0, 0.0); count],
+            unsaved: vec![false; count],
             unowned: vec![None; count],
             lenient_until: 0.0,
             record: None,
@@ -365,6 +368,9 @@ impl World {
                 self.ghosts.push(ghost);
             }
         }
+        for violation in std::mem::take(&mut self.api.violations) {
+            self.fail(&violation);
+        }
         self.check_record();
         self.check_owners();
     }
@@ -397,14 +403,15 @@ impl World {
             pod.next_tick = pod.next_tick.min(soon.max(pod.synced_at));
         }
         pod.hear(now);
-        let active = pod.replica.view().record().map(|record| record.active);
-        pod.end_sends(now, active);
+        pod.end_sends(now);
         if now >= pod.next_tick {
             pod.next_tick = now + self.uniform(1.6, 2.4);
             pod.watch(now, &self.api, &mut self.rng);
             pod.replica.synced();
             self.poll(pod);
             self.program(pod);
+        } else if !pod.listener.promised.is_empty() {
+            self.send_owed(pod, 0.0);
         }
         self.poll(pod);
     }
@@ -417,6 +424,10 @@ impl World {
             let output = pod.replica.poll(pod.clock(self.now));
             for change in output.changes {
                 self.log(format_args!("{}: {change:?}", pod.me));
+                let lenient = self.now < self.lenient_until;
+                if let Some(failure) = pod.listener.hear(&pod.replica, &change, lenient) {
+                    self.fail(&format!("{}: {failure}", pod.me));
+                }
                 if let Change::Incomplete(_, step) = change {
                     self.report.incomplete += 1;
                     let long = if step == Step::Save { 120.0 } else { 60.0 };
@@ -429,6 +440,16 @@ impl World {
             self.report.requests += output.requests.len() as u64;
             let delays = self.options.faults.contains(&"delay");
             for request in output.requests {
+                if let Call::WriteState { shard, state, .. } = &request.call {
+                    self.report.writes += 1;
+                    let clock = pod.clock(self.now);
+                    let failure =
+                        pod.listener
+                            .check_write(&pod.replica, *shard, state, &self.api, clock);
+                    if let Some(failure) = failure {
+                        self.fail(&format!("{}: {failure}", pod.me));
+                    }
+                }
                 pod.send(
                     self.now,
                     request,
@@ -443,29 +464,28 @@ impl World {
 
     /// What the program around a replica does: it decides, has that written, and then sends.
     fn program(&mut self, pod: &mut Pod) {
-        let Some(active) = pod.replica.view().record().map(|record| record.active) else {
-            return;
-        };
         let now = pod.clock(self.now);
         for index in 0..self.keys.len() {
             let key = self.keys[index];
+            if let Some(failure) = pod.listener.check_knows(&pod.replica, &key) {
+                self.fail(&format!("{}: {failure}", pod.me));
+            }
             if !pod.replica.may_send(&key, now, Duration::ZERO) {
                 continue;
             }
-            let shard = Shard::of(&key, active);
-            let known = pod
-                .replica
-                .alerts(shard)
-                .and_then(|alerts| alerts.get(&key))
-                .copied();
-            let known = known.unwrap_or(Known {
+            let Some(home) = pod.replica.home(&key) else {
+                self.fail(&format!("{} may send for {key} unknown", pod.me));
+                continue;
+            };
+            let known = pod.replica.alerts(home).and_then(|alerts| alerts.get(&key));
+            let known = known.copied().unwrap_or(Known {
                 version: 0,
                 firing: false,
                 sent: true,
             });
             self.check_known(pod, index, known.version);
             if known.firing != self.broken[index]
-                && let Some(alerts) = pod.replica.alerts_mut(shard)
+                && let Some(alerts) = pod.replica.alerts_mut(home)
             {
                 self.version += 1;
                 let decided = Known {
@@ -474,22 +494,25 @@ impl World {
                     sent: false,
                 };
                 alerts.insert(key, decided);
+                pod.replica.promise(&key, now);
+                pod.listener.promise(key, self.version, now);
             }
         }
         self.poll(pod);
+        // Now and then again what was sent before.
+        self.send_owed(pod, 0.1);
+    }
+
+    fn send_owed(&mut self, pod: &mut Pod, again: f64) {
         for index in 0..self.keys.len() {
             let key = self.keys[index];
-            let shard = Shard::of(&key, active);
-            let known = pod
-                .replica
-                .alerts(shard)
-                .and_then(|alerts| alerts.get(&key))
+            let home = pod.replica.home(&key);
+            let known = home
+                .and_then(|home| pod.replica.alerts(home)?.get(&key))
                 .copied();
             let Some(known) = known else { continue };
-            // Now and then again what was sent before.
-            let again = self.chance(0.1);
-            let owed = !known.sent || again;
-            if owed && pod.replica.is_saved(shard) {
+            let again = again > 0.0 && self.chance(again);
+            if !known.sent || again {
                 self.send(pod, index, known.version);
             }
         }
@@ -500,12 +523,19 @@ impl World {
         let within = self.choose(&[1.0, 3.0, 10.0]);
         let limit = Duration::from_secs_f64(within);
         if pod.sending.contains_key(&key)
-            || !pod.replica.begin_send(&key, pod.clock(self.now), limit)
+            || pod.replica.begin_send(&key, pod.clock(self.now), limit) != Leave::Granted
         {
             return;
         }
         self.check_known(pod, index, version);
         self.delivered[index] = version;
+        self.unsaved[index] = !self.api.has(&key, version);
+        if self.unsaved[index] {
+            self.report.unsaved += 1;
+            if !pod.listener.waited(&key, pod.clock(self.now)) {
+                self.fail(&format!("{} sends {key} before it is written", pod.me));
+            }
+        }
         let (who, end) = self.flying[index];
         if who != pod.number && end > self.now {
             self.fail(&format!(
@@ -527,7 +557,7 @@ impl World {
     fn check_known(&mut self, pod: &Pod, index: usize, version: u64) {
         let delivered = self.delivered[index];
         if version < delivered {
-            if self.now >= self.lenient_until {
+            if self.now >= self.lenient_until && !self.unsaved[index] {
                 let key = self.keys[index];
                 self.fail(&format!(
                     "{} knows {version} of {key}, {delivered} was delivered",

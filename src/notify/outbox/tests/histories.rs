@@ -148,7 +148,7 @@ impl World {
 
     fn start(&mut self, gate: bool) {
         let now = self.bench.now;
-        let Some(attempt) = self.bench.outbox.next(now, |_| gate) else {
+        let Some(attempt) = self.bench.outbox.next(now, |_| gate.into()) else {
             return;
         };
         assert!(gate, "the gate was closed");

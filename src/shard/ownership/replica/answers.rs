@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use super::{
-    super::{Alerts, Shard, State, Version},
+    super::{Alerts, Epoch, Shard, State, Version, Writer},
     Answer, Change, Object, Pending, Purpose, Replica, RequestId, Step,
-    held::{Book, Held, Look, Snapshot},
+    held::{Basis, Book, Found, Held, Look, Snapshot},
 };
 
 /// How a request went, apart from what it says.
@@ -15,6 +15,13 @@ enum Outcome {
     Conflict,
     Refused,
     Unknown,
+}
+
+/// A write of a state.
+struct Save {
+    snapshot: Snapshot,
+    last: Option<Epoch>,
+    sent: Instant,
 }
 
 impl<A: Alerts> Replica<A> {
@@ -29,8 +36,11 @@ impl<A: Alerts> Replica<A> {
             return;
         };
         let (outcome, state) = self.take_in(object, answer, now);
+        // Its holder reads it again as a whole: see `Basis::Stale`.
+        let is_save = matches!(purpose, Purpose::Save(..));
         match outcome {
             Outcome::Good => {}
+            Outcome::Conflict if is_save => {}
             Outcome::Conflict => {
                 self.doubtful.insert(object);
             }
@@ -41,7 +51,7 @@ impl<A: Alerts> Replica<A> {
                     _ => &mut self.not_before,
                 };
                 map.insert(object, until);
-                if purpose.writes() && outcome == Outcome::Unknown {
+                if purpose.writes() && !is_save && outcome == Outcome::Unknown {
                     self.doubtful.insert(object);
                 }
             }
@@ -69,7 +79,12 @@ impl<A: Alerts> Replica<A> {
             }
             (Object::State(shard), Purpose::Save(snapshot, last)) => {
                 let version = state.map(|(version, _)| version);
-                self.answer_to_save(shard, snapshot, last, outcome, version, now);
+                let save = Save {
+                    snapshot,
+                    last,
+                    sent,
+                };
+                self.answer_to_save(shard, save, outcome, version, now);
             }
             (Object::State(shard), Purpose::Load(epoch)) => {
                 self.answer_to_load(shard, id, epoch, state, now);
@@ -126,23 +141,34 @@ impl<A: Alerts> Replica<A> {
                 let held = self.held.entry(shard).or_insert_with(|| Held::new(sent));
                 held.renewed = held.renewed.max(sent);
             }
-            // Somebody else wrote it: look again before doing anything.
+            // Somebody else wrote it, if only a mark: nothing starts before it was read, and the record after it. If it went to somebody else, all is forgotten then.
             (_, Outcome::Conflict) => {
-                self.held.remove(&shard);
+                if let Some(held) = self.held.get_mut(&shard) {
+                    held.look = Look::Due;
+                }
             }
             _ => {}
+        }
+        if outcome == Outcome::Good
+            && let Some(held) = self.held.get_mut(&shard)
+        {
+            held.unsure = held.unsure.filter(|since| sent < *since);
         }
     }
 
     fn answer_to_save(
         &mut self,
         shard: Shard,
-        snapshot: Snapshot,
-        last: Option<u64>,
+        save: Save,
         outcome: Outcome,
         version: Option<Version>,
         now: Instant,
     ) {
+        let Save {
+            snapshot,
+            last,
+            sent,
+        } = save;
         let timing = self.timing;
         let Some(held) = self.held.get_mut(&shard) else {
             return;
@@ -152,7 +178,9 @@ impl<A: Alerts> Replica<A> {
             (Outcome::Good, Some(version)) => {
                 held.succeeded(step);
                 if let Some(book) = &mut held.book {
-                    book.written(version, snapshot);
+                    if book.written(version, snapshot, sent) {
+                        self.changes.push(Change::Saved(shard));
+                    }
                     held.last_written = last.or(held.last_written);
                 }
             }
@@ -163,8 +191,19 @@ impl<A: Alerts> Replica<A> {
             }
             // What is written now is not known: read it again.
             (Outcome::Good | Outcome::Conflict | Outcome::Unknown, _) => {
-                held.book = None;
-                if outcome == Outcome::Unknown && held.failed(step, &timing, now) {
+                if let Some(book) = &mut held.book {
+                    book.basis = Basis::Stale;
+                }
+                if outcome == Outcome::Conflict {
+                    held.unsure = Some(now);
+                    self.doubtful.insert(Object::Lease(shard));
+                    // One that happens again and again is a failure like any other.
+                    if held.is_failing(step) {
+                        let until = now + timing.retry_period() / 2;
+                        self.not_before.insert(Object::State(shard), until);
+                    }
+                }
+                if held.failed(step, &timing, now) {
                     self.changes.push(Change::Incomplete(shard, step));
                 }
             }
@@ -175,11 +214,12 @@ impl<A: Alerts> Replica<A> {
         &mut self,
         shard: Shard,
         id: RequestId,
-        epoch: u64,
+        epoch: Epoch,
         found: Option<(Version, Option<State<A>>)>,
         now: Instant,
     ) {
         let timing = self.timing;
+        let token = self.token(shard);
         let current = self.record().map_or(epoch, |record| record.epoch);
         let step = if current > epoch {
             Step::LastWrite(current)
@@ -193,13 +233,21 @@ impl<A: Alerts> Replica<A> {
             return;
         }
         held.loading = None;
-        // One of a later epoch: others are ahead, and this replica sees it late. What it would write over that state would be lost to them.
-        let ahead = |found: &(Version, Option<State<A>>)| {
-            let state = found.1.as_ref();
-            state.is_some_and(|state| state.epoch > epoch)
+        let again = held
+            .book
+            .as_ref()
+            .is_some_and(|book| book.basis == Basis::Stale && book.state.epoch == epoch);
+        // Others are ahead, and this replica sees it late: the epoch is a later one, or the Lease has gone to somebody else after it had been this replica's.
+        // What it would write over that state would be lost to them.
+        let ahead = |state: &State<A>| {
+            let transitions = |writer: Option<&Writer>| writer.map(|writer| writer.transitions);
+            state.epoch > epoch
+                || again
+                    && state.epoch == epoch
+                    && transitions(state.writer.as_ref()) > transitions(token.as_ref())
         };
         let found = match found {
-            Some(found) if ahead(&found) && !held.gave_up(step) => {
+            Some((_, Some(state))) if ahead(&state) && !held.gave_up(step) => {
                 self.doubtful.extend([Object::Record, Object::Lease(shard)]);
                 let until = now + timing.retry_period() / 2;
                 self.not_before.insert(Object::State(shard), until);
@@ -207,17 +255,24 @@ impl<A: Alerts> Replica<A> {
             }
             found => found,
         };
-        if let Some((version, state)) = found {
+        if let Some(found) = found {
             // Only this step: that it can be read does not mean that it can be written.
             held.succeeded(Step::Load);
-            let book = Book::new(epoch, state.map(|state| (version, state)));
+            self.next_book += 1;
             match &mut held.book {
-                Some(old) if old.unread && old.state.epoch == epoch => old.read_late(shard, book),
-                other => *other = Some(book),
+                Some(book) if again && book.judge(&found, token.as_ref()) == Found::Nothing => {
+                    book.go_on(&found);
+                }
+                Some(book) if book.basis == Basis::Unread && book.state.epoch == epoch => {
+                    let found = Book::new(self.next_book, epoch, Some(found), now);
+                    book.read_late(shard, found);
+                }
+                book => *book = Some(Book::new(self.next_book, epoch, Some(found), now)),
             }
         } else if held.failed(step, &timing, now) {
-            if step == Step::Load {
-                held.book = Some(Book::unread(epoch));
+            if step == Step::Load && !again {
+                self.next_book += 1;
+                held.book = Some(Book::unread(self.next_book, epoch, now));
             }
             self.changes.push(Change::Incomplete(shard, step));
         }

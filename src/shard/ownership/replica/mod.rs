@@ -1,33 +1,37 @@
 //! What one replica does: a state machine without I/O. What is decided becomes requests, answers become what it knows.
 
 mod answers;
+mod gate;
 mod held;
+mod known;
+mod memory;
+mod pace;
 mod request;
 mod stop;
 mod work;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
 use self::{
-    held::{Held, Look, Snapshot},
+    held::{Held, Snapshot},
+    known::Told,
     stop::Stop,
 };
 use super::{
-    super::ShardKey, Alerts, Epoch, HASH_ID, Holder, Lease, Record, Shard, Timing, Version, View,
+    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard, Timing,
+    Version, View, coverage::Coverage,
 };
 
-pub use request::{Answer, Call, Change, Output, Request, RequestId, Step};
+pub use request::{Answer, Call, Change, Leave, Output, Request, RequestId, Step};
 
 /// One replica. Its transport
 ///
 /// - tells it what its watches bring (`see_...`), and that they have synced;
-/// - calls [`poll`](Self::poll) after each of these, after each answer, and every [retry period](Timing::retry_period) (with some jitter);
-/// - sends each request that comes of it, with a time-out, and gives back the [answer](Self::answer);
+/// - calls [`poll`](Self::poll) after each of these, after each answer, after each change of the [alerts](Self::alerts_mut), at the
+///   [next deadline](Self::next_deadline), and every [retry period](Timing::retry_period) (with some jitter);
+/// - sends each request that comes of it, with a time-out, and gives back the [answer](Self::answer); and says [how much](Self::wrote) was written;
 /// - wraps each attempt to send in [`begin_send`](Self::begin_send) and [`end_send`](Self::end_send).
 ///
 /// All times are its own monotonic clock's.
@@ -35,8 +39,10 @@ pub use request::{Answer, Call, Change, Output, Request, RequestId, Step};
 pub struct Replica<A> {
     me: Holder,
     takeover: bool,
+    allowed: bool,
     timing: Timing,
     view: View,
+    coverage: Coverage,
     synced: bool,
     held: BTreeMap<Shard, Held<A>>,
     /// Attempts to send that are under way, by key. They outlive the Lease under which they began.
@@ -56,6 +62,14 @@ pub struct Replica<A> {
     changes: Vec<Change>,
     /// What was said last about the shards served, and the record.
     told: (BTreeSet<Shard>, Option<Record>),
+    /// What was said to be known.
+    known: BTreeMap<Shard, Told>,
+    /// Numbers the books.
+    next_book: u64,
+    /// When the next turn is due, whatever else comes.
+    deadline: Option<Instant>,
+    /// Attempts to send that did not wait for a write any more.
+    sent_unsaved: u64,
 }
 
 /// An object of the API server's.
@@ -110,8 +124,10 @@ impl<A: Alerts> Replica<A> {
         Self {
             me,
             takeover,
+            allowed: true,
             timing,
             view: View::default(),
+            coverage: Coverage::default(),
             synced: false,
             held: BTreeMap::new(),
             sending: BTreeMap::new(),
@@ -124,6 +140,10 @@ impl<A: Alerts> Replica<A> {
             requests: Vec::new(),
             changes: Vec::new(),
             told: (BTreeSet::new(), None),
+            known: BTreeMap::new(),
+            next_book: 0,
+            deadline: None,
+            sent_unsaved: 0,
         }
     }
 
@@ -159,104 +179,27 @@ impl<A: Alerts> Replica<A> {
         self.view.learn_state(shard, version, epoch);
     }
 
-    // === The gate ===
+    // === What it may do, and what others do ===
 
-    /// Whether this replica holds a shard's Lease, by its own clock. Holding its [own](Holder::shard) is being ready.
-    pub fn holds(&self, shard: Shard, now: Instant) -> bool {
-        self.is_mine(shard)
-            && self
-                .held
-                .get(&shard)
-                .is_some_and(|held| self.timing.may_start(held.renewed, now, Duration::ZERO))
+    /// Whether this replica may take part, as it does from the start. One that may not lets go of what it holds, in order, takes nothing, and says nothing: so does
+    /// one whose total [does not fit](super::fit).
+    pub const fn allow(&mut self, allowed: bool) {
+        self.allowed = allowed;
     }
 
-    /// Whether this replica serves a shard: it holds the Lease by its own clock, has looked since it took it, and the Lease says that nothing older than the
-    /// record's epoch is served any more.
-    ///
-    /// The last makes a change of the record that this replica sees late harmless: who took the Lease in between has put the new epoch on it.
-    pub fn serves(&self, shard: Shard, now: Instant) -> bool {
-        self.may_start(shard, now, Duration::ZERO)
+    /// Whether another replica of this total is up that stays when there are only so many: when this one is told to stop, and its ordinal is not wanted any more,
+    /// then somebody is there to take over.
+    pub fn has_successor(&self, replicas: u32, now: Instant) -> bool {
+        self.view
+            .leases()
+            .filter(|(shard, _)| self.view.is_fresh(*shard, now))
+            .filter_map(|(_, lease)| lease.held_by.replica())
+            .any(|other| *other != self.me && other.ordinal < replicas && other.total == replicas)
     }
 
-    /// Whether an attempt to send for a key that ends within `within` may start now.
-    pub fn may_send(&self, key: &ShardKey, now: Instant, within: Duration) -> bool {
-        let Some(record) = self.view.record() else {
-            return false;
-        };
-        let shard = Shard::of(key, record.active);
-        self.may_start(shard, now, within)
-            && self.held.get(&shard).is_some_and(|held| {
-                let was = |previous| Shard::of(key, previous).index;
-                held.book.as_ref().is_some_and(|book| {
-                    book.state.epoch == record.epoch
-                        && record.previous.is_none_or(|previous| {
-                            // Rule 4: what was adopted is written, or that has failed for too long.
-                            book.durable.contains(&was(previous))
-                                || held.gave_up(Step::Save)
-                                    && book.state.adopted.contains(&was(previous))
-                        })
-                })
-            })
-    }
-
-    fn may_start(&self, shard: Shard, now: Instant, within: Duration) -> bool {
-        let epoch = self.record().map(|record| record.epoch);
-        self.stop.is_none()
-            && self.is_mine(shard)
-            && self.view.lease(shard).map(|lease| lease.acknowledged) == epoch
-            && self.held.get(&shard).is_some_and(|held| {
-                held.look == Look::Done && self.timing.may_start(held.renewed, now, within)
-            })
-    }
-
-    /// Begins an attempt to send, if it may start: until it has ended, nothing is acknowledged or let go that it could belong to.
-    #[must_use]
-    pub fn begin_send(&mut self, key: &ShardKey, now: Instant, within: Duration) -> bool {
-        let may = self.may_send(key, now, within);
-        if may {
-            *self.sending.entry(*key).or_default() += 1;
-        }
-        may
-    }
-
-    /// An attempt to send has ended, one way or another. What is known of its outcome belongs into the [alerts](Self::alerts_mut) before this.
-    pub fn end_send(&mut self, key: &ShardKey) {
-        if let Some(attempts) = self.sending.get_mut(key) {
-            *attempts -= 1;
-            if *attempts == 0 {
-                self.sending.remove(key);
-            }
-        }
-    }
-
-    // === What a shard remembers ===
-
-    /// The alerts of a shard that this replica holds, once they have been read.
-    pub fn alerts(&self, shard: Shard) -> Option<&A> {
-        Some(&self.held.get(&shard)?.book.as_ref()?.state.alerts)
-    }
-
-    /// The same, to be changed: the next [`poll`](Self::poll) writes them. Nothing, too, once they were written a last time.
-    pub fn alerts_mut(&mut self, shard: Shard) -> Option<&mut A> {
-        let sealing = self.pending.values().any(|pending| {
-            pending.object == Object::State(shard)
-                && matches!(pending.purpose, Purpose::Save(_, Some(_)))
-        });
-        let epoch = self.view.record()?.epoch;
-        let held = self.held.get_mut(&shard)?;
-        let book = held.book.as_mut()?;
-        if sealing || held.last_written == Some(epoch) {
-            return None;
-        }
-        book.touch();
-        Some(&mut book.state.alerts)
-    }
-
-    /// Whether the alerts of a shard are written as they are now.
-    pub fn is_saved(&self, shard: Shard) -> bool {
-        let held = self.held.get(&shard);
-        held.and_then(|held| held.book.as_ref())
-            .is_some_and(held::Book::is_saved)
+    /// Who serves each shard that matters, and since when that is so, as it was seen at the turns so far. See [`Covered`].
+    pub fn coverage(&self, now: Instant) -> Vec<Covered> {
+        self.coverage.at(&self.view, now)
     }
 
     // === The turn ===
@@ -273,7 +216,10 @@ impl<A: Alerts> Replica<A> {
         } else if self.synced {
             self.work(now);
         }
+        self.note_changes(now);
+        self.coverage.note(&self.view, now);
         self.tell(now);
+        self.tell_known();
         Output {
             requests: std::mem::take(&mut self.requests),
             changes: std::mem::take(&mut self.changes),

@@ -1,5 +1,7 @@
 //! What a replica asks of the API server, what it hears, and what it tells.
 
+use tokio::time::Instant;
+
 use super::super::{Epoch, Lease, Record, Shard, State, Version};
 
 /// Numbers requests.
@@ -87,6 +89,27 @@ pub enum Change {
     Record(Record),
     /// Something failed for too long, and paging goes on without: what stands may be paged again (with the same key), and a resolve may be missing.
     Incomplete(Shard, Step),
+    /// What is remembered about a shard was read, as far as it could be: about all of its keys, or, in a hand-over, about those that this shard of the previous
+    /// generation owned. Each is said once, until [`Forgot`](Self::Forgot).
+    Known(Shard, Option<Shard>),
+    /// All that was said to be known of this shard is not any more: its Lease is lost or let go, it was handed over, or somebody else has written its state.
+    Forgot(Shard),
+    /// All that was waited for is written: every [promise](super::Replica::promise), and the first write since the state was read.
+    Saved(Shard),
+    /// Sends do not wait any more, although the state is not written: if this replica ended now, they would be repeated. Said once until a write succeeds.
+    Unsaved(Shard),
+}
+
+/// Whether something may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Leave {
+    /// It has begun, and has to be [ended](super::Replica::end_send).
+    Granted,
+    /// Not before it is written, or then, whatever comes first.
+    NotBefore(Instant),
+    /// No: the shard is not served here, or not for so long.
+    Refused,
 }
 
 /// What can fail for long, without stopping the paging for ever.

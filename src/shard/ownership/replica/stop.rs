@@ -14,7 +14,7 @@ use super::{
 pub(super) enum Stop {
     /// Sends are in flight.
     Sending,
-    /// The states are being written: each is tried once, since time is short.
+    /// The states are being written: none is tried again that could not be, since time is short.
     Saving,
     /// The Leases that are left to free, and whether each has been read since the stop began. They are read again first: an answer that was lost, or
     /// a claim of somebody else's, must not leave one behind.
@@ -34,12 +34,15 @@ impl<A: Alerts> Replica<A> {
 
     pub(super) fn work_on_stop(&mut self, now: Instant) {
         if matches!(self.stop, Some(Stop::Sending)) && self.sending.is_empty() {
+            self.stop = Some(Stop::Saving);
+        }
+        if matches!(self.stop, Some(Stop::Saving)) {
             let shards: Vec<_> = self.held.keys().copied().collect();
             for shard in shards {
                 self.save_changes(shard, now);
             }
-            self.stop = Some(Stop::Saving);
         }
+        // A write that was under way may be without the last changes: they follow, and so this waits for nothing else than writes.
         let writing = self
             .pending
             .values()

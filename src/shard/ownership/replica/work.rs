@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::{
-    super::{Action, Alerts, Epoch, HeldBy, Lease, Shard, Situation, Version, decide},
+    super::{
+        Action, Alerts, Epoch, HeldBy, Lease, Shard, Situation, State, Version, Writer, decide,
+    },
     Call, Object, Purpose, Replica, Step,
-    held::Look,
+    held::{Basis, Book, Look},
 };
 
 /// A Lease as it is to become: all that one turn has to change about it goes into one write.
@@ -35,7 +37,12 @@ impl<A: Alerts> Replica<A> {
             now,
         };
         let mut drafts = BTreeMap::new();
-        for action in decide(situation) {
+        let actions = if self.allowed {
+            decide(situation)
+        } else {
+            situation.leave()
+        };
+        for action in actions {
             match action {
                 Action::Hold(shard) => self.hold(shard, &mut drafts, now),
                 Action::Release(shard) => self.release(shard, &mut drafts, now),
@@ -117,12 +124,13 @@ impl<A: Alerts> Replica<A> {
             lease.duration = me.timing.lease_duration();
             draft.needed |= me.is_renewal_due(shard, now);
         });
-        // Rule 6: after the Lease was taken, not before; and not by a watch.
+        // Rule 6: after the Lease was taken, not before; and not by a watch. Nor while it is being read again, since it may be somebody else's.
         let due = self
             .held
             .get(&shard)
             .is_some_and(|held| held.look == Look::Due);
-        if due && !self.not_before.contains_key(&Object::Record) {
+        let free = self.is_free(Object::Lease(shard));
+        if due && free && !self.not_before.contains_key(&Object::Record) {
             let id = self.read(Object::Record, Purpose::Look(shard), now);
             if let Some(held) = self.held.get_mut(&shard) {
                 held.look = Look::Asked(id);
@@ -133,14 +141,11 @@ impl<A: Alerts> Replica<A> {
     /// Stops first; then lets the sends in flight end and writes what has changed, keeping the Lease; then lets go.
     fn release(&mut self, shard: Shard, drafts: &mut BTreeMap<Shard, Draft>, now: Instant) {
         if let Some(held) = self.held.get_mut(&shard) {
-            // Without a look it is not served.
+            // Without a look it is not served. What is known of it is kept until the Lease is seen to be free: it may still be renewed instead.
             held.look = Look::Due;
         }
         let busy = self.is_busy(shard);
         let saving = !busy && self.save_changes(shard, now);
-        if !busy && !saving {
-            self.held.remove(&shard);
-        }
         self.edit(shard, drafts, |me, draft| {
             if busy || saving {
                 draft.needed |= me.is_renewal_due(shard, now);
@@ -162,11 +167,8 @@ impl<A: Alerts> Replica<A> {
     /// what was decided was written before it was sent.
     pub(super) fn save_changes(&mut self, shard: Shard, now: Instant) -> bool {
         let unsaved = self.held.get(&shard).is_some_and(|held| {
-            !held.is_failing(Step::Save)
-                && held
-                    .book
-                    .as_ref()
-                    .is_some_and(|book| !book.unread && !book.is_saved())
+            let book = held.book.as_ref();
+            !held.is_failing(Step::Save) && book.is_some_and(Book::is_to_be_saved)
         });
         if unsaved {
             self.save(shard, None, now);
@@ -215,8 +217,12 @@ impl<A: Alerts> Replica<A> {
         if held.gave_up(Step::LastWrite(epoch)) {
             return LastWrite::GivenUp;
         }
+        // Somebody else may have it by now, and be ahead.
+        if !self.holds(shard, now) {
+            return LastWrite::NotYet;
+        }
         match &held.book {
-            Some(book) if book.state.epoch == ending && !book.unread => {
+            Some(book) if book.state.epoch == ending && book.basis == Basis::Read => {
                 self.save(shard, Some(epoch), now);
             }
             Some(_) | None => self.load(shard, ending, now),
@@ -230,6 +236,7 @@ impl<A: Alerts> Replica<A> {
         let free = self.is_free(object);
         if let Some(held) = self.held.get(&shard)
             && held.loading.is_none()
+            && held.unsure.is_none()
             && free
         {
             let id = self.read(object, Purpose::Load(epoch), now);
@@ -245,14 +252,30 @@ impl<A: Alerts> Replica<A> {
         if !self.is_free(object) {
             return;
         }
-        if let Some(book) = self.held.get(&shard).and_then(|held| held.book.as_ref()) {
+        let writer = self.token(shard);
+        if let Some(held) = self.held.get_mut(&shard)
+            && let Some(book) = &held.book
+        {
             let call = Call::WriteState {
                 shard,
-                state: book.state.clone(),
+                state: State {
+                    writer,
+                    ..book.state.clone()
+                },
                 expect: book.version,
             };
-            self.ask(object, Purpose::Save(book.snapshot(), last), call, now);
+            let purpose = Purpose::Save(book.snapshot(), last);
+            held.pace.begin(now);
+            self.ask(object, purpose, call, now);
         }
+    }
+
+    /// What is written into a state, so that others can tell who has written it.
+    pub(super) fn token(&self, shard: Shard) -> Option<Writer> {
+        Some(Writer {
+            holder: self.me.clone(),
+            transitions: self.view.lease(shard)?.transitions,
+        })
     }
 
     /// What serving the shards of the active generation takes: the state of each, what it adopts, and saying so.
@@ -266,16 +289,21 @@ impl<A: Alerts> Replica<A> {
                 continue;
             }
             let book = self.held.get(&shard).and_then(|held| held.book.as_ref());
-            if book.is_none_or(|book| book.state.epoch != record.epoch || book.unread) {
+            if book.is_none_or(|book| book.state.epoch != record.epoch || book.basis != Basis::Read)
+            {
                 self.load(shard, record.epoch, now);
             }
             if let Some(previous) = record.previous {
                 self.adopt(shard, previous, record.epoch, drafts, now);
             }
-            let book = self.held.get(&shard).and_then(|held| held.book.as_ref());
-            if book.is_some_and(|book| {
-                book.state.epoch == record.epoch && !book.unread && !book.is_saved()
-            }) {
+            let due = self.held.get(&shard).is_some_and(|held| {
+                held.book.as_ref().is_some_and(|book| {
+                    book.state.epoch == record.epoch
+                        && book.is_to_be_saved()
+                        && (book.is_urgent() || held.pace.allows(now))
+                })
+            });
+            if due {
                 self.save(shard, None, now);
             }
         }

@@ -1,9 +1,12 @@
 //! Directed tests: each rule on its own, and what random histories (`tests/ownership`) rarely get to.
 
+mod bench;
 mod handing_over;
 mod heirs;
+mod known;
 mod records;
 mod replica;
+mod saving;
 mod view;
 
 use std::time::Duration;

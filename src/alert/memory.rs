@@ -1,0 +1,200 @@
+//! What outlives a process: the part of the engine that the cluster does not tell anew.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Engine,
+    engine::Known,
+    entry::{AlertKey, Entry, Fired, Member},
+};
+use crate::{
+    cluster::{KindId, Subject, WorkloadType},
+    rules::{self, Memo},
+    shard::ShardKey,
+};
+
+/// How many members of an alert are remembered at most. Those that still show the condition come back with the next list anyway.
+const MEMBERS: usize = 1000;
+
+/// What the engine knows about one subject and could not learn anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Alerts that fire, and pending ones whose beginning the API does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    alerts: Vec<AlertMemory>,
+    /// What the rules remember of its objects, by UID.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    objects: BTreeMap<Box<str>, ObjectMemory>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AlertMemory {
+    rule: Box<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<(Box<str>, Box<str>)>,
+    workload_type: WorkloadType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fired: Option<Fired>,
+    /// By UID.
+    members: BTreeMap<Box<str>, Member>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ObjectMemory {
+    kind: Box<str>,
+    memo: Memo,
+}
+
+impl Memory {
+    /// Whether there is nothing to remember.
+    pub fn is_empty(&self) -> bool {
+        self.alerts.is_empty() && self.objects.is_empty()
+    }
+
+    /// How many alerts are remembered.
+    pub fn len(&self) -> usize {
+        self.alerts.len()
+    }
+
+    /// How many objects are remembered, as members or with a memo: what its size grows with.
+    pub fn objects(&self) -> usize {
+        let members = self.alerts.iter().map(|alert| alert.members.len());
+        members.sum::<usize>() + self.objects.len()
+    }
+}
+
+impl AlertMemory {
+    fn of(entry: &Entry) -> Option<Self> {
+        let unknown_start = || entry.members.values().any(Member::is_first_seen);
+        if entry.fired.is_none() && !unknown_start() {
+            return None;
+        }
+        let part = entry.key.part.as_ref();
+        let members = entry.members.iter().take(MEMBERS);
+        Some(Self {
+            rule: entry.key.rule.into(),
+            part: part.map(|(label, value)| (label.as_ref().into(), value.clone())),
+            workload_type: entry.workload_type,
+            fired: entry.fired.clone(),
+            members: members
+                .map(|(uid, member)| (uid.clone(), member.clone()))
+                .collect(),
+        })
+    }
+}
+
+impl Engine {
+    /// What is to be remembered of a subject.
+    pub fn memory(&self, subject: &Subject) -> Memory {
+        let remembered = self.memos.get(subject).into_iter().flatten();
+        let objects = remembered.filter_map(|uid| {
+            let known = self.objects.get(uid)?;
+            let memory = ObjectMemory {
+                kind: known.kind.as_str().into(),
+                memo: known.memo.clone(),
+            };
+            (!known.memo.is_empty()).then(|| (uid.clone(), memory))
+        });
+        Memory {
+            alerts: self.about(subject).filter_map(AlertMemory::of).collect(),
+            objects: objects.collect(),
+        }
+    }
+
+    /// Takes over what was remembered of a subject: by an earlier life of this program, or by the replica that served it before.
+    ///
+    /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
+    /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
+    /// exist any more is left out.
+    pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
+        for (uid, object) in &memory.objects {
+            self.recall_object(uid, subject, object);
+        }
+        for alert in &memory.alerts {
+            self.recall_alert(subject, alert, now);
+        }
+    }
+
+    fn recall_object(&mut self, uid: &str, subject: &Subject, object: &ObjectMemory) {
+        let Some(kind) = KindId::named(&object.kind) else {
+            return;
+        };
+        self.know(uid, kind).memo.merge(&object.memo);
+        self.note_memo(uid, Some(subject.clone()));
+    }
+
+    fn recall_alert(&mut self, subject: &Subject, alert: &AlertMemory, now: Timestamp) {
+        let Some(rule) = rules::named(&alert.rule) else {
+            return;
+        };
+        let sight = self.sights.entry(rule.kind).or_default();
+        let sighted = sight.since.unwrap_or(now);
+        let part = alert.part.as_ref();
+        let key = Arc::new(AlertKey {
+            subject: subject.clone(),
+            rule: rule.name,
+            part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
+        });
+        let entry = self
+            .alerts
+            .entry(Arc::clone(&key))
+            .or_insert_with(|| Entry {
+                key: Arc::clone(&key),
+                rule,
+                shard_key: ShardKey::of(subject),
+                workload_type: alert.workload_type,
+                members: BTreeMap::new(),
+                fired: None,
+                deadline: None,
+            });
+        let key = Arc::clone(&entry.key);
+        if let Some(fired) = &alert.fired {
+            entry.fired = Some(fired.clone());
+        }
+        for (uid, member) in &alert.members {
+            if let Some(own) = entry.members.get_mut(uid) {
+                own.remember(member)
+            } else {
+                let member = member.clone().recall(rule.hold, sighted);
+                entry.members.insert(uid.clone(), member);
+            }
+        }
+        for uid in alert.members.keys() {
+            let known = self.know(uid, rule.kind);
+            if !known.alerts.contains(&key) {
+                known.alerts.push(Arc::clone(&key));
+            }
+            self.explain(uid);
+        }
+        self.unsettled.insert(key);
+    }
+
+    /// What is known of an object, now that something is.
+    fn know(&mut self, uid: &str, kind: KindId) -> &mut Known {
+        let list = self.sights.entry(kind).or_default().list;
+        self.objects.entry(uid.into()).or_insert_with(|| Known {
+            kind,
+            list,
+            memo: Memo::default(),
+            remembered: None,
+            alerts: Vec::new(),
+        })
+    }
+
+    /// The alerts about a subject.
+    fn about(&self, subject: &Subject) -> impl Iterator<Item = &Entry> {
+        let first = AlertKey {
+            subject: subject.clone(),
+            rule: "",
+            part: None,
+        };
+        self.alerts
+            .range::<AlertKey, _>(first..)
+            .take_while(move |(key, _)| key.subject == *subject)
+            .map(|(_, entry)| entry)
+    }
+}

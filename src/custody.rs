@@ -1,0 +1,237 @@
+//! What this replica has charge of, and what it remembers of that: between the controller, the receivers' queues, and the coordinator.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::{
+    alert::{Memory, Notice},
+    cluster::Subject,
+    coordinator::Coordinator,
+    notify::{self, Debt, Ledger},
+    shard::{
+        ShardKey,
+        ownership::{Change, Shard},
+    },
+    state::{Record as _, Records, Remembered},
+    time::before,
+};
+
+/// The coordinator of the program as it runs.
+pub type Keeper = Coordinator<Records<Remembered>>;
+
+/// For how long the end of an alert that another replica has charge of is kept in mind: that replica may have died before it could tell anybody. Longer than it takes
+/// until that one's Lease is over and somebody has taken it, also if that fails a few times; shorter than the ends are remembered in the state.
+const WONDER: Duration = Duration::from_secs(10 * 60);
+
+/// How many such ends are kept in mind at most: a storm elsewhere must not cost the memory of this replica.
+const MOST_ENDS: usize = 20_000;
+
+/// What this replica has charge of.
+#[derive(Debug)]
+pub struct Custody {
+    keeper: Keeper,
+    changes: UnboundedReceiver<Change>,
+    /// The shards, and in a hand-over the portions of them, of which the state was read.
+    portions: BTreeMap<Shard, BTreeSet<Option<Shard>>>,
+    /// Alerts of others that have ended of late, oldest first.
+    ended: VecDeque<Arc<Notice>>,
+}
+
+/// What was taken charge of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portion {
+    shard: Shard,
+    /// Only what this shard of the previous generation owned.
+    old: Option<Shard>,
+}
+
+/// What has become of the charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more of it: everything that is remembered about it, and what fires in it, is to be taken over.
+    Take(Portion),
+    /// There is less of it: what is in the queues of it is another's.
+    Drop(Shard),
+    /// The answers of the gate may have changed.
+    Ask,
+}
+
+impl Portion {
+    /// Whether a key is in it.
+    pub fn has(&self, key: &ShardKey) -> bool {
+        self.shard.owns(key) && self.old.is_none_or(|old| old.owns(key))
+    }
+}
+
+impl Custody {
+    /// Has charge of nothing yet. `changes` is what the keeper tells.
+    pub const fn new(keeper: Keeper, changes: UnboundedReceiver<Change>) -> Self {
+        Self {
+            keeper,
+            changes,
+            portions: BTreeMap::new(),
+            ended: VecDeque::new(),
+        }
+    }
+
+    /// Whether this replica has charge of a key: its state was read, and is kept by nobody else. Whether it may send at this moment is another question.
+    pub fn has(&self, key: &ShardKey) -> bool {
+        self.portions.iter().any(|(shard, olds)| {
+            shard.owns(key) && olds.iter().any(|old| old.is_none_or(|old| old.owns(key)))
+        })
+    }
+
+    /// Waits for the next change.
+    pub async fn changed(&mut self) -> Turn {
+        match self.changes.recv().await {
+            Some(change) => self.note(&change),
+            // The coordinator has ended, and so will the program.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn note(&mut self, change: &Change) -> Turn {
+        match *change {
+            Change::Known(shard, old) => {
+                self.portions.entry(shard).or_default().insert(old);
+                Turn::Take(Portion { shard, old })
+            }
+            Change::Forgot(shard) => {
+                self.portions.remove(&shard);
+                Turn::Drop(shard)
+            }
+            _ => Turn::Ask,
+        }
+    }
+
+    /// What is remembered of what was taken charge of.
+    pub fn records(&self, portion: &Portion) -> Vec<(Subject, Arc<Remembered>)> {
+        self.keeper.look(|replica, _| {
+            let records = replica.alerts(portion.shard).into_iter();
+            records
+                .flat_map(Records::iter)
+                .filter(|(subject, _)| portion.has(&ShardKey::of(subject)))
+                .map(|(subject, record)| (subject.clone(), Arc::clone(record)))
+                .collect()
+        })
+    }
+
+    /// Keeps the end of somebody else's alert in mind.
+    pub fn wonder(&mut self, notice: Notice) {
+        let oldest = before(notice.at, WONDER);
+        let expired = |ended: &Arc<Notice>| ended.at < oldest;
+        while self.ended.len() >= MOST_ENDS || self.ended.front().is_some_and(expired) {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(Arc::new(notice));
+    }
+
+    /// The ends in a portion of which it is not known that anybody was told.
+    pub fn untold_ends(
+        &mut self,
+        portion: &Portion,
+        records: &[(Subject, Arc<Remembered>)],
+        now: Timestamp,
+    ) -> Vec<Arc<Notice>> {
+        let (inside, outside): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.ended)
+            .into_iter()
+            .partition(|ended| portion.has(&ended.alert.shard_key));
+        self.ended = outside;
+        let records: BTreeMap<_, _> = records
+            .iter()
+            .map(|(subject, record)| (subject, record))
+            .collect();
+        let told = |ended: &Notice| {
+            let record = records.get(&ended.alert.subject);
+            record.is_some_and(|record| record.has_ended(ended))
+        };
+        inside
+            .into_iter()
+            .filter(|ended| ended.at >= before(now, WONDER) && !told(ended))
+            .collect()
+    }
+
+    /// Writes down what there is about a subject now, if it is in this replica's charge. What it promises is waited for.
+    pub fn write_down(
+        &self,
+        subject: &Subject,
+        memory: Memory,
+        receivers: &[notify::Handle],
+        ended: &[&Notice],
+        now: Timestamp,
+    ) {
+        change(&self.keeper, subject, |record| {
+            record.memory = memory;
+            for receiver in receivers {
+                set_debts(record, receiver.receiver(), receiver.debts(subject));
+            }
+            for notice in ended {
+                record.note_end(notice);
+            }
+            record.forget_ends(now);
+        });
+    }
+
+    /// Forgets the ends that nobody can wonder about any more.
+    pub fn forget_ends(&self, now: Timestamp) {
+        for shard in self.portions.keys() {
+            let old: Vec<Subject> = self.keeper.look(|replica, _| {
+                let records = replica.alerts(*shard).into_iter().flat_map(Records::iter);
+                records
+                    .filter(|(_, record)| record.ended_before(now))
+                    .map(|(subject, _)| subject.clone())
+                    .collect()
+            });
+            for subject in old {
+                change(&self.keeper, &subject, |record| record.forget_ends(now));
+            }
+        }
+    }
+}
+
+/// Changes what is remembered of a subject, if this replica has charge of it, and if that makes a difference.
+fn change(keeper: &Keeper, subject: &Subject, change: impl FnOnce(&mut Remembered)) {
+    let key = ShardKey::of(subject);
+    keeper.update(|replica, now| {
+        let Some(shard) = replica.home(&key) else {
+            return;
+        };
+        let before = replica
+            .alerts(shard)
+            .and_then(|records| records.get(subject))
+            .map(Arc::clone);
+        let mut after = before.as_deref().cloned().unwrap_or_default();
+        change(&mut after);
+        if before.as_deref() == Some(&after) || before.is_none() && after.is_empty() {
+            return;
+        }
+        let promises = after.promises_more_than(before.as_deref());
+        let Some(records) = replica.alerts_mut(shard) else {
+            return;
+        };
+        records.update(subject, |record| *record = after);
+        if promises {
+            replica.promise(&key, now);
+        }
+    });
+}
+
+fn set_debts(record: &mut Remembered, receiver: &'static str, debts: Vec<Debt>) {
+    if debts.is_empty() {
+        record.receivers.remove(receiver);
+    } else {
+        record.receivers.insert(receiver.into(), debts);
+    }
+}
+
+impl Ledger for Keeper {
+    fn note(&self, receiver: &'static str, subject: &Subject, debts: Vec<Debt>) {
+        change(self, subject, |record| set_debts(record, receiver, debts));
+    }
+}
