@@ -33,6 +33,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How often what is remembered is looked through for what is too old.
 const TIDYING: Duration = Duration::from_secs(60);
 
+/// How long after the first list it is known which objects there are. What is taken over later is older than what was seen since.
+const ROLL: Duration = Duration::from_secs(120);
+
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
@@ -106,6 +109,9 @@ impl Controller {
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
         let mut tidying = Instant::now() + TIDYING;
+        // What is remembered comes after the first list.
+        self.engine.call_roll(self.custody.is_some());
+        let mut roll_until = None;
         loop {
             let due = self
                 .engine
@@ -139,6 +145,11 @@ impl Controller {
             {
                 // Nobody may have asked for it.
                 _ = synced.send(());
+                roll_until = Some(Instant::now() + ROLL);
+            }
+            if roll_until.is_some_and(|until| until <= Instant::now()) {
+                self.engine.call_roll(false);
+                roll_until = None;
             }
             if Instant::now() >= housekeeping {
                 self.keep_house();
@@ -340,7 +351,10 @@ impl Controller {
         for subject in &subjects {
             self.write_down(subject, &untold);
         }
-        info!(?portion, subjects = subjects.len(), "has taken over");
+        info!(
+            subjects = subjects.len(),
+            "has charge of {portion}: what is remembered goes on"
+        );
     }
 
     fn keep_house(&self) {

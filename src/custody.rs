@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -60,6 +61,16 @@ pub enum Turn {
     Drop(Shard),
     /// The answers of the gate may have changed.
     Ask,
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}", self.shard)?;
+        match self.old {
+            Some(old) => write!(f, ", as far as it was {old}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Portion {

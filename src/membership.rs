@@ -319,14 +319,13 @@ impl Shown {
             .keeper
             .look(|replica, now| (replica.view().record().cloned(), replica.coverage(now)));
         if let Some(record) = record {
-            let mut text = format!(
-                "generation of {} active, epoch {}",
-                record.active, record.epoch
-            );
-            if let Some(previous) = record.previous {
-                text += &format!(", handed over from the one of {previous}");
-            }
-            checks.push(Check::Note(text));
+            let (active, epoch) = (record.active, record.epoch);
+            checks.push(Check::Note(match record.previous {
+                Some(previous) => format!(
+                    "generation of {active} active, epoch {epoch}, handed over from the one of {previous}"
+                ),
+                None => format!("generation of {active} active, epoch {epoch}"),
+            }));
         }
         checks.extend(coverage.iter().map(|covered| Check::Note(line(covered))));
         checks

@@ -113,6 +113,7 @@ impl Worker {
             gauges.queue(name, outbox.len(), age.unwrap_or_default());
         });
         let (stop, stopping) = watch::channel(None);
+        let remembered = ledger.is_some();
         let run = Run {
             receiver,
             gate,
@@ -121,6 +122,7 @@ impl Worker {
             log: Log {
                 receiver: name,
                 metrics,
+                remembered,
                 failing: None,
             },
         };
@@ -267,6 +269,8 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
 struct Log {
     receiver: &'static str,
     metrics: Arc<Metrics>,
+    /// Whether what is owed outlives the process.
+    remembered: bool,
     /// What the attempts of late failed with, and how often. The same text again is not logged again.
     failing: Option<(String, u64)>,
 }
@@ -348,7 +352,13 @@ impl Log {
 
     fn left(&self, outbox: &Outbox) {
         let owed = outbox.len();
-        if owed > 0 {
+        if owed > 0 && self.remembered {
+            info!(
+                receiver = self.receiver,
+                owed,
+                "ends with messages that are owed: they are written down, and whoever serves their shards next delivers them"
+            );
+        } else if owed > 0 {
             let alerts: Vec<_> = outbox.owed().take(NAMED).map(text::label_set).collect();
             warn!(
                 receiver = self.receiver,

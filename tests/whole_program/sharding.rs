@@ -110,8 +110,8 @@ async fn each_page_comes_from_its_owner(total: u32) {
     for (webhook, expected) in webhooks.iter().zip(&owned) {
         webhook.assert_exactly(&ns, expected);
     }
-    let pages = webhooks.iter().flat_map(|webhook| webhook.pages(&early));
-    let mut paged: Vec<_> = pages
+    let delivered = webhooks.iter().flat_map(|webhook| webhook.pages(&early));
+    let mut paged: Vec<_> = delivered
         .map(|page| {
             assert_eq!(page.status, "firing", "{page:?}");
             page.labels["workload"].clone()
