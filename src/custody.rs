@@ -162,14 +162,17 @@ impl Custody {
         &self,
         subject: &Subject,
         memory: Memory,
-        receivers: &[notify::Handle],
+        queues: &[notify::Queue<'_>],
         ended: &[&Notice],
         now: Timestamp,
     ) {
+        let debts = queues
+            .iter()
+            .map(|queue| (queue.receiver(), queue.debts(subject)));
         change(&self.keeper, subject, |record| {
             record.memory = memory;
-            for receiver in receivers {
-                set_debts(record, receiver.receiver(), receiver.debts(subject));
+            for (receiver, debts) in debts {
+                set_debts(record, receiver, debts);
             }
             for notice in ended {
                 record.note_end(notice);
