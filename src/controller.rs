@@ -8,6 +8,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
@@ -16,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    alert::{Engine, Notice, Severity, State, Transition},
+    alert::{Engine, Labels, Notice, Severity, State, Transition},
     cluster::{Clock, Event, Failure, KindId, Object, Subject},
     custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
-    notify,
+    notify::{self, Queue},
     shard::{Gate, ShardKey},
 };
 
@@ -46,7 +47,7 @@ pub struct Controller {
     /// What this replica has charge of, if that can change; else the gate knows.
     custody: Option<Custody>,
     clock: Clock,
-    receivers: Vec<notify::Handle>,
+    receivers: Arc<[notify::Handle]>,
     metrics: Arc<Metrics>,
     health: Health,
     counts: Arc<Mutex<Counts>>,
@@ -89,7 +90,7 @@ impl Controller {
             gate,
             custody,
             clock,
-            receivers,
+            receivers: receivers.into(),
             metrics,
             health,
             counts,
@@ -236,13 +237,19 @@ impl Controller {
         }
     }
 
-    /// Lets time pass in the engine, tells what comes of it, and writes down what has changed. All of that in one turn, without a wait: no queue can be asked in
-    /// between, and so no page leaves before what it promises is written down.
+    /// Lets time pass in the engine, tells what comes of it, and writes down what has changed. All of that with the queues in hand: no page leaves before what it
+    /// promises is written down.
     fn let_time_pass(&mut self) {
+        let receivers = Arc::clone(&self.receivers);
+        let mut queues = queues(&receivers);
+        self.let_time_pass_with(&mut queues);
+    }
+
+    fn let_time_pass_with(&mut self, queues: &mut [Queue<'_>]) {
         self.engine.advance(self.clock.now());
         let mut ended = Vec::new();
         for notice in self.engine.take_notices() {
-            if let Some(notice) = self.emit(notice)
+            if let Some(notice) = self.emit(notice, queues)
                 && matches!(notice.transition, Transition::Resolved(_))
             {
                 ended.push(notice);
@@ -251,13 +258,13 @@ impl Controller {
         let touched = self.engine.take_touched();
         if self.custody.is_some() {
             for subject in touched {
-                self.write_down(&subject, &ended);
+                self.write_down(&subject, queues, &ended);
             }
         }
     }
 
     /// Hands a notice to the receivers, if this replica pages for its subject: gate 1.
-    fn emit(&mut self, notice: Notice) -> Option<Arc<Notice>> {
+    fn emit(&mut self, notice: Notice, queues: &mut [Queue<'_>]) -> Option<Arc<Notice>> {
         let alert = &notice.alert;
         if !self.is_mine(&alert.shard_key) {
             debug!(subject = %alert.subject, alertname = alert.rule.name, "another replica pages for it");
@@ -270,14 +277,8 @@ impl Controller {
         }
         self.metrics.transition(notice.transition, alert.severity);
         let notice = Arc::new(notice);
-        self.push(&notice);
+        push(queues, &notice);
         Some(notice)
-    }
-
-    fn push(&self, notice: &Arc<Notice>) {
-        for receiver in &self.receivers {
-            receiver.push(Arc::clone(notice));
-        }
     }
 
     fn is_mine(&self, key: &ShardKey) -> bool {
@@ -287,7 +288,7 @@ impl Controller {
         }
     }
 
-    fn write_down(&self, subject: &Subject, ended: &[Arc<Notice>]) {
+    fn write_down(&self, subject: &Subject, queues: &[Queue<'_>], ended: &[Arc<Notice>]) {
         if let Some(custody) = &self.custody
             && custody.has(&ShardKey::of(subject))
         {
@@ -297,7 +298,7 @@ impl Controller {
                 .map(|notice| &**notice)
                 .filter(|notice| notice.alert.subject == *subject)
                 .collect();
-            custody.write_down(subject, memory, &self.receivers, &ended, self.clock.now());
+            custody.write_down(subject, memory, queues, &ended, self.clock.now());
         }
     }
 
@@ -306,12 +307,12 @@ impl Controller {
         match turn {
             Turn::Take(portion) => self.take_charge(&portion),
             Turn::Drop(shard) => {
-                for receiver in &self.receivers {
+                for receiver in self.receivers.iter() {
                     receiver.forget(|key| shard.owns(key) && !self.is_mine(key));
                 }
             }
             Turn::Ask => {
-                for receiver in &self.receivers {
+                for receiver in self.receivers.iter() {
                     receiver.poke();
                 }
             }
@@ -325,31 +326,42 @@ impl Controller {
         let Some(custody) = &mut self.custody else {
             return;
         };
+        let receivers = Arc::clone(&self.receivers);
+        let mut queues = queues(&receivers);
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
         for (subject, record) in &records {
             self.engine.restore(subject, &record.memory, now);
-            for receiver in &self.receivers {
-                if let Some(debts) = record.receivers.get(receiver.receiver()) {
-                    receiver.restore(subject, debts);
+            for queue in &mut queues {
+                if let Some(debts) = record.receivers.get(queue.receiver()) {
+                    queue.restore(subject, debts);
                 }
             }
         }
-        let mut subjects: BTreeSet<Subject> =
-            records.into_iter().map(|(subject, _)| subject).collect();
         for notice in &untold {
-            self.push(notice);
-            subjects.insert(notice.alert.subject.clone());
+            push(&mut queues, notice);
         }
         // What was remembered and is over resolves in this.
-        self.let_time_pass();
-        let firing = self.engine.firing(self.clock.now());
-        for notice in firing.filter(|notice| portion.has(&notice.alert.shard_key)) {
-            subjects.insert(notice.alert.subject.clone());
-            self.push(&Arc::new(notice));
+        self.let_time_pass_with(&mut queues);
+        let now = self.clock.now();
+        let mut firing = BTreeSet::new();
+        for notice in self.engine.firing(now) {
+            if portion.has(&notice.alert.shard_key) {
+                firing.insert(notice.alert.identity());
+                push(&mut queues, &Arc::new(notice));
+            }
         }
+        for (subject, _) in &records {
+            for queue in &mut queues {
+                end_orphans(queue, subject, &firing, now);
+            }
+        }
+        let mut subjects: BTreeSet<Subject> = self.engine.remembered().cloned().collect();
+        subjects.retain(|subject| portion.has(&ShardKey::of(subject)));
+        subjects.extend(untold.iter().map(|notice| notice.alert.subject.clone()));
+        subjects.extend(records.into_iter().map(|(subject, _)| subject));
         for subject in &subjects {
-            self.write_down(subject, &untold);
+            self.write_down(subject, &queues, &untold);
         }
         info!(
             subjects = subjects.len(),
@@ -381,6 +393,34 @@ async fn changed(custody: &mut Option<Custody>) -> Turn {
     match custody {
         Some(custody) => custody.changed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// All receivers' queues in hand, always in the same order.
+fn queues(receivers: &[notify::Handle]) -> Vec<Queue<'_>> {
+    receivers.iter().map(notify::Handle::queue).collect()
+}
+
+fn push(queues: &mut [Queue<'_>], notice: &Arc<Notice>) {
+    for queue in queues {
+        queue.push(Arc::clone(notice));
+    }
+}
+
+/// Ends what a receiver holds, or is to be told, of alerts that there are no more by what is known now: nothing else would. Their rule was removed, or is called
+/// otherwise by this version; or the cluster was given another name.
+fn end_orphans(
+    queue: &mut Queue<'_>,
+    subject: &Subject,
+    firing: &BTreeSet<Labels>,
+    now: Timestamp,
+) {
+    for debt in queue.debts(subject) {
+        if !firing.contains(&debt.identity)
+            && let Some(end) = debt.end(subject, now)
+        {
+            queue.push(end);
+        }
     }
 }
 

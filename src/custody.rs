@@ -173,15 +173,13 @@ impl Custody {
         &self,
         subject: &Subject,
         memory: Memory,
-        receivers: &[notify::Handle],
+        queues: &[notify::Queue<'_>],
         ended: &[&Notice],
         now: Timestamp,
     ) {
-        // Before the coordinator is locked: a queue that is asked locks it, too.
-        let debts: Vec<_> = receivers
+        let debts = queues
             .iter()
-            .map(|receiver| (receiver.receiver(), receiver.debts(subject)))
-            .collect();
+            .map(|queue| (queue.receiver(), queue.debts(subject)));
         change(&self.keeper, subject, |record| {
             record.memory = memory;
             for (receiver, debts) in debts {

@@ -105,6 +105,12 @@ impl Engine {
         }
     }
 
+    /// The subjects of which something may be to remember.
+    pub fn remembered(&self) -> impl Iterator<Item = &Subject> {
+        let alerts = self.alerts.keys().map(|key| &key.subject);
+        alerts.chain(self.memos.keys().map(|subject| &**subject))
+    }
+
     /// Takes over what was remembered of a subject: by an earlier life of this program, or by the replica that served it before.
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set

@@ -46,32 +46,62 @@ struct Shared {
     changed: Notify,
 }
 
+/// A receiver's queue, while nothing is taken from it: what is handed over can be written down before the worker asks for it. Not for long, and never while the
+/// coordinator is locked: the worker asks the gate with its queue in hand.
+#[derive(Debug)]
+pub struct Queue<'a> {
+    receiver: &'static str,
+    outbox: MutexGuard<'a, Outbox>,
+    changed: &'a Notify,
+}
+
+impl Queue<'_> {
+    /// Hands over a notice. Never drops one.
+    pub fn push(&mut self, notice: impl Into<Arc<Notice>>) {
+        self.outbox.push(notice.into(), Instant::now());
+    }
+
+    /// The receiver's name.
+    pub const fn receiver(&self) -> &'static str {
+        self.receiver
+    }
+
+    /// What the receiver holds and is owed about a subject.
+    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
+        self.outbox.debts(subject)
+    }
+
+    /// Takes over what was written down about a subject.
+    pub fn restore(&mut self, subject: &Subject, debts: &[Debt]) {
+        self.outbox.restore(subject, debts, Instant::now());
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        self.changed.notify_one();
+    }
+}
+
 impl Handle {
-    /// Hands over a notice. Never blocks, and never drops one.
+    /// The queue, for as long as the worker can wait for it.
+    pub fn queue(&self) -> Queue<'_> {
+        Queue {
+            receiver: self.0.receiver,
+            outbox: self.outbox(),
+            changed: &self.0.changed,
+        }
+    }
+
+    /// Hands over a notice. Never drops one.
+    #[cfg(test)]
     pub fn push(&self, notice: impl Into<Arc<Notice>>) {
-        self.outbox().push(notice.into(), Instant::now());
-        self.0.changed.notify_one();
+        self.queue().push(notice);
     }
 
     /// Says that the emit gate has changed: what it refused is tried again now.
     pub fn poke(&self) {
         self.outbox().poke(Instant::now());
-        self.0.changed.notify_one();
-    }
-
-    /// The receiver's name.
-    pub fn receiver(&self) -> &'static str {
-        self.0.receiver
-    }
-
-    /// What the receiver holds and is owed about a subject.
-    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
-        self.outbox().debts(subject)
-    }
-
-    /// Takes over what was written down about a subject.
-    pub fn restore(&self, subject: &Subject, debts: &[Debt]) {
-        self.outbox().restore(subject, debts, Instant::now());
         self.0.changed.notify_one();
     }
 
@@ -210,12 +240,17 @@ impl<R: Receiver> Run<R> {
             tokio::select! {
                 Some(ended) = under_way.next() => {
                     let error = ended.result.as_ref().err();
-                    let finished = handle.outbox().finish(ended.id, error, Instant::now());
+                    let finished = {
+                        // Until it is noted, nothing is handed over: what is newer must not be overwritten.
+                        let mut outbox = handle.outbox();
+                        let finished = outbox.finish(ended.id, error, Instant::now());
+                        if let Some(ledger) = &ledger {
+                            let debts = outbox.debts(&ended.subject);
+                            ledger.note(log.receiver, &ended.subject, debts);
+                        }
+                        finished
+                    };
                     log.attempt(&ended, finished);
-                    if let Some(ledger) = &ledger {
-                        let debts = handle.debts(&ended.subject);
-                        ledger.note(handle.receiver(), &ended.subject, debts);
-                    }
                     // Only now: whoever waits for the attempt writes down what is noted.
                     drop(ended.permit);
                 }
