@@ -1,6 +1,8 @@
 //! The controller: feeds what the watches see to the engine, and what the engine decides to the receivers. One task owns the engine; nothing in it
 //! waits for a receiver.
 
+mod unserved;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -20,8 +22,9 @@ use crate::{
     cluster::{Clock, Event, Failure, KindId, Object, Subject},
     custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
-    notify,
+    notify, rules,
     shard::{Gate, ShardKey},
+    unserved::Unserved,
 };
 
 /// How many events are taken over before time passes again, so that a large list does not hold up what comes due.
@@ -42,6 +45,8 @@ pub struct Controller {
     gate: Arc<dyn Gate>,
     /// What this replica has charge of, if that can change; else the gate knows.
     custody: Option<Custody>,
+    /// The shards that nobody serves, if they are watched over.
+    unserved: Option<Unserved>,
     clock: Clock,
     receivers: Vec<notify::Handle>,
     metrics: Arc<Metrics>,
@@ -85,6 +90,7 @@ impl Controller {
             engine,
             gate,
             custody,
+            unserved: None,
             clock,
             receivers,
             metrics,
@@ -141,6 +147,7 @@ impl Controller {
                 _ = synced.send(());
             }
             if Instant::now() >= housekeeping {
+                self.look_after_shards();
                 self.keep_house();
                 housekeeping = Instant::now() + HOUSEKEEPING;
             }
@@ -295,9 +302,15 @@ impl Controller {
         match turn {
             Turn::Take(portion) => self.take_charge(&portion),
             Turn::Drop(shard) => {
+                let mut unserved = self.unserved.take();
+                let theirs = |key: &ShardKey| shard.owns(key) && !self.is_mine(key);
                 for receiver in &self.receivers {
-                    receiver.forget(|key| shard.owns(key) && !self.is_mine(key));
+                    receiver.forget(theirs);
                 }
+                if let Some(unserved) = &mut unserved {
+                    unserved.forget(theirs);
+                }
+                self.unserved = unserved;
             }
             Turn::Ask => {
                 for receiver in &self.receivers {
@@ -322,6 +335,9 @@ impl Controller {
                 if let Some(debts) = record.receivers.get(receiver.receiver()) {
                     receiver.restore(subject, debts);
                 }
+            }
+            if let Some(unserved) = &mut self.unserved {
+                unserved.restore(subject, record.receivers.values().flatten());
             }
         }
         let mut subjects: BTreeSet<Subject> =
@@ -353,8 +369,13 @@ impl Controller {
         }
         let subjects = self.engine.subjects();
         let owned = subjects.iter().filter(|key| self.is_mine(key)).count();
+        let mut alerts = self.engine.counts(self.clock.now());
+        if let Some(unserved) = self.unserved.as_ref().filter(|pages| !pages.is_empty()) {
+            let key = (State::Firing, rules::SHARD_NOT_SERVED.severity);
+            *alerts.entry(key).or_default() += unserved.len();
+        }
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
-            alerts: self.engine.counts(self.clock.now()),
+            alerts,
             findings: self.engine.findings(),
             owned,
             foreign: subjects.len() - owned,
@@ -373,7 +394,7 @@ async fn changed(custody: &mut Option<Custody>) -> Turn {
 impl Counts {
     fn show(&self, gauges: &Gauges) {
         gauges.alerts(&self.alerts);
-        for rule in crate::rules::all() {
+        for rule in rules::all() {
             gauges.findings(
                 rule,
                 self.findings.get(rule.name).copied().unwrap_or_default(),

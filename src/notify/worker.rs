@@ -17,7 +17,7 @@ use super::{
     Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, SendError, Verdict,
 };
 use crate::{
-    alert::Notice,
+    alert::{Labels, Notice},
     cluster::Subject,
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
@@ -67,6 +67,11 @@ impl Handle {
     /// What the receiver holds and is owed about a subject.
     pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
         self.outbox().debts(subject)
+    }
+
+    /// The subject under which there is something about the alert of this identity.
+    pub fn subject_of(&self, identity: &Labels) -> Option<Subject> {
+        self.outbox().subject_of(identity).cloned()
     }
 
     /// Takes over what was written down about a subject.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        Action, Alerts, Epoch, HeldBy, Lease, Shard, Situation, State, Version, Writer, decide,
+        Action, Alerts, Epoch, HeldBy, Lease, Shard, State, Version, Writer, decide,
     },
     Call, Object, Purpose, Replica, Step,
     held::{Basis, Book, Look},
@@ -30,12 +30,7 @@ enum LastWrite {
 
 impl<A: Alerts> Replica<A> {
     pub(super) fn work(&mut self, now: Instant) {
-        let situation = Situation {
-            view: &self.view,
-            me: &self.me,
-            takeover: self.takeover,
-            now,
-        };
+        let situation = self.situation(now);
         let mut drafts = BTreeMap::new();
         let actions = if self.allowed {
             decide(situation)
