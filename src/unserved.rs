@@ -157,9 +157,7 @@ impl Unserved {
             let why = match covered.iter().find(|covered| covered.shard == page.shard) {
                 // There is no such shard any more, or it is handed over.
                 None => Some(Resolution::Deleted),
-                Some(Covered {
-                    by: By::Nobody, ..
-                }) => None,
+                Some(Covered { by: By::Nobody, .. }) => None,
                 Some(Covered {
                     by: By::Own(_) | By::Heir(_),
                     since,
@@ -284,11 +282,10 @@ impl Unserved {
                 continue;
             };
             let owed = debt.owed.as_ref().map(|owed| &owed.notice.alert);
-            let standing = debt.standing.as_ref().or(debt.doubtful.first());
+            let standing = debt.standing.as_ref().or_else(|| debt.doubtful.first());
             let told = standing.map(|told| (&told.labels, &told.annotations, told.starts_at));
-            let told = told.or_else(|| {
-                owed.map(|alert| (&alert.labels, &alert.annotations, alert.starts_at))
-            });
+            let told = told
+                .or_else(|| owed.map(|alert| (&alert.labels, &alert.annotations, alert.starts_at)));
             let Some((labels, annotations, starts_at)) = told.filter(|_| stands(debt)) else {
                 continue;
             };

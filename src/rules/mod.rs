@@ -50,7 +50,9 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 
 /// The rule of this name.
 pub fn named(name: &str) -> Option<&'static Rule> {
-    all().chain([&SHARD_NOT_SERVED]).find(|rule| rule.name == name)
+    all()
+        .chain([&SHARD_NOT_SERVED])
+        .find(|rule| rule.name == name)
 }
 
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.

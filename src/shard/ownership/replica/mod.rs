@@ -20,8 +20,8 @@ use self::{
     stop::Stop,
 };
 use super::{
-    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard,
-    Situation, Timing, Version, View, coverage::Coverage,
+    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard, Situation,
+    Timing, Version, View, coverage::Coverage,
 };
 
 pub use request::{Answer, Call, Change, Leave, Output, Request, RequestId, Step};

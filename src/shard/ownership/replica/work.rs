@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::{
-    super::{
-        Action, Alerts, Epoch, HeldBy, Lease, Shard, State, Version, Writer, decide,
-    },
+    super::{Action, Alerts, Epoch, HeldBy, Lease, Shard, State, Version, Writer, decide},
     Call, Object, Purpose, Replica, Step,
     held::{Basis, Book, Look},
 };
