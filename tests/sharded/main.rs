@@ -24,3 +24,5 @@ mod support;
 
 mod bed;
 mod harness;
+mod oracle;
+mod scenarios;

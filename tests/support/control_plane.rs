@@ -354,15 +354,25 @@ pub(super) async fn client_of(kubeconfig: &Path) -> Option<Client> {
 
 /// Sends an object to the API server, and panics unless it is accepted.
 pub(super) async fn send(client: &Client, method: Method, path: &str, object: &Value) {
+    if let Err(error) = try_send(client, method.clone(), path, object).await {
+        panic!("{method} {path}: {error}");
+    }
+}
+
+/// Sends an object to the API server.
+pub(super) async fn try_send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    object: &Value,
+) -> kube::Result<()> {
     let request = http::Request::builder()
-        .method(&method)
+        .method(method)
         .uri(path)
         .header("content-type", "application/json")
         .body(serde_json::to_vec(object).unwrap())
         .unwrap();
-    if let Err(error) = client.request_text(request).await {
-        panic!("{method} {path}: {error}");
-    }
+    client.request_text(request).await.map(|_| ())
 }
 
 /// A server process, and the log that it writes.

@@ -10,9 +10,15 @@
 )]
 
 #[path = "../support/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "shared: each test target uses a part of it"
+)]
 mod support;
 
 mod command_line;
+mod coordinator;
 mod delivery;
 mod harness;
 mod outages;
