@@ -125,3 +125,6 @@ fn decide<A: Alerts>(unserved: &mut Unserved, replica: &Replica<A>, now: Instant
     };
     unserved.decide(seen, about, now)
 }
+
+#[cfg(test)]
+mod tests;
