@@ -1,6 +1,8 @@
 //! The controller: feeds what the watches see to the engine, and what the engine decides to the receivers. One task owns the engine; nothing in it
 //! waits for a receiver.
 
+mod unserved;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +24,9 @@ use crate::{
     custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
     notify::{self, Queue},
+    rules,
     shard::{Gate, ShardKey},
+    unserved::Unserved,
 };
 
 /// How many events are taken over before time passes again, so that a large list does not hold up what comes due.
@@ -46,6 +50,8 @@ pub struct Controller {
     gate: Arc<dyn Gate>,
     /// What this replica has charge of, if that can change; else the gate knows.
     custody: Option<Custody>,
+    /// The shards that nobody serves, if they are watched over.
+    unserved: Option<Unserved>,
     clock: Clock,
     receivers: Arc<[notify::Handle]>,
     metrics: Arc<Metrics>,
@@ -89,6 +95,7 @@ impl Controller {
             engine,
             gate,
             custody,
+            unserved: None,
             clock,
             receivers: receivers.into(),
             metrics,
@@ -153,6 +160,7 @@ impl Controller {
                 roll_until = None;
             }
             if Instant::now() >= housekeeping {
+                self.look_after_shards();
                 self.keep_house();
                 housekeeping = Instant::now() + HOUSEKEEPING;
             }
@@ -307,9 +315,15 @@ impl Controller {
         match turn {
             Turn::Take(portion) => self.take_charge(&portion),
             Turn::Drop(shard) => {
+                let mut unserved = self.unserved.take();
+                let theirs = |key: &ShardKey| shard.owns(key) && !self.is_mine(key);
                 for receiver in self.receivers.iter() {
-                    receiver.forget(|key| shard.owns(key) && !self.is_mine(key));
+                    receiver.forget(theirs);
                 }
+                if let Some(unserved) = &mut unserved {
+                    unserved.forget(theirs);
+                }
+                self.unserved = unserved;
             }
             Turn::Ask => {
                 for receiver in self.receivers.iter() {
@@ -336,6 +350,9 @@ impl Controller {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);
                 }
+            }
+            if let Some(unserved) = &mut self.unserved {
+                unserved.restore(subject, record.receivers.values().flatten());
             }
         }
         for notice in &untold {
@@ -379,8 +396,13 @@ impl Controller {
         }
         let subjects = self.engine.subjects();
         let owned = subjects.iter().filter(|key| self.is_mine(key)).count();
+        let mut alerts = self.engine.counts(self.clock.now());
+        if let Some(unserved) = self.unserved.as_ref().filter(|pages| !pages.is_empty()) {
+            let key = (State::Firing, rules::SHARD_NOT_SERVED.severity);
+            *alerts.entry(key).or_default() += unserved.len();
+        }
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
-            alerts: self.engine.counts(self.clock.now()),
+            alerts,
             findings: self.engine.findings(),
             owned,
             foreign: subjects.len() - owned,
@@ -416,7 +438,10 @@ fn end_orphans(
     now: Timestamp,
 ) {
     for debt in queue.debts(subject) {
-        if !firing.contains(&debt.identity)
+        // Of a shard that nobody serves it is not the engine that knows.
+        let by_engine = debt.identity.get("alertname") != Some(rules::SHARD_NOT_SERVED.name);
+        if by_engine
+            && !firing.contains(&debt.identity)
             && let Some(end) = debt.end(subject, now)
         {
             queue.push(end);
@@ -427,7 +452,7 @@ fn end_orphans(
 impl Counts {
     fn show(&self, gauges: &Gauges) {
         gauges.alerts(&self.alerts);
-        for rule in crate::rules::all() {
+        for rule in rules::all() {
             gauges.findings(
                 rule,
                 self.findings.get(rule.name).copied().unwrap_or_default(),

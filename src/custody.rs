@@ -98,6 +98,16 @@ impl Custody {
         })
     }
 
+    /// Whether this replica has charge of anything.
+    pub fn has_any(&self) -> bool {
+        !self.portions.is_empty()
+    }
+
+    /// The coordinator.
+    pub const fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
     /// Waits for the next change.
     pub async fn changed(&mut self) -> Turn {
         match self.changes.recv().await {

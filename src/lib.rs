@@ -23,3 +23,4 @@ pub mod state;
 mod testing;
 mod text;
 mod time;
+pub mod unserved;

@@ -17,7 +17,7 @@ use super::{
     Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, SendError, Verdict,
 };
 use crate::{
-    alert::Notice,
+    alert::{Labels, Notice},
     cluster::Subject,
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
@@ -103,6 +103,11 @@ impl Handle {
     pub fn poke(&self) {
         self.outbox().poke(Instant::now());
         self.0.changed.notify_one();
+    }
+
+    /// The subject under which there is something about the alert of this identity.
+    pub fn subject_of(&self, identity: &Labels) -> Option<Subject> {
+        self.outbox().subject_of(identity).cloned()
     }
 
     /// Forgets all about these subjects: another replica pages for them.
