@@ -322,7 +322,8 @@ impl Shown {
                 record.active, record.epoch
             );
             if let Some(previous) = record.previous {
-                text += &format!(", handed over from the one of {previous}");
+                text.push_str(", handed over from the one of ");
+                text.push_str(&previous.to_string());
             }
             checks.push(Check::Note(text));
         }

@@ -157,7 +157,7 @@ impl Engine {
         }
         for (uid, member) in &alert.members {
             if let Some(own) = entry.members.get_mut(uid) {
-                own.remember(member)
+                own.remember(member);
             } else {
                 let member = member.clone().recall(rule.hold, sighted);
                 entry.members.insert(uid.clone(), member);

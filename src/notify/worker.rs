@@ -19,6 +19,7 @@ use super::{
 use crate::{
     alert::Notice,
     cluster::Subject,
+    faults::{self, Point},
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
     text,
@@ -207,6 +208,7 @@ impl<R: Receiver> Run<R> {
             let due = handle.outbox().next_deadline();
             tokio::select! {
                 Some(ended) = under_way.next() => {
+                    faults::pass(Point::Sent);
                     let error = ended.result.as_ref().err();
                     let finished = handle.outbox().finish(ended.id, error, Instant::now());
                     log.attempt(&ended, finished);
@@ -214,6 +216,7 @@ impl<R: Receiver> Run<R> {
                         let debts = handle.debts(&ended.subject);
                         ledger.note(handle.receiver(), &ended.subject, debts);
                     }
+                    faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.
                     drop(ended.permit);
                 }
@@ -248,6 +251,7 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
         message,
         permit,
     } = attempt;
+    faults::pass(Point::Send);
     let started = Instant::now();
     let result = timeout(limit, receiver.send(&message))
         .await

@@ -11,7 +11,7 @@ mod objects;
 mod program;
 mod webhook;
 
-pub use control_plane::{ALERTKUBE, ControlPlane, OUTSIDER};
+pub use control_plane::{ALERTKUBE, ControlPlane, EVERYTHING, OUTSIDER};
 pub use controllers::ControllerManager;
 pub use forwarder::Flow;
 pub use kubelet::{Event, Happening, Kubelet, Node, Pod};
@@ -58,7 +58,7 @@ pub async fn eventually<T>(
 }
 
 /// Says something at once on standard error, which the test runner does not capture.
-fn say(text: impl Display) {
+pub fn say(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -10,11 +10,17 @@
 )]
 
 #[path = "../support/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "shared: each test target uses a part of it"
+)]
 mod support;
 
 mod command_line;
 mod delivery;
 mod harness;
+mod memory;
 mod outages;
 mod paging;
 mod rights;
