@@ -19,6 +19,7 @@ use super::{
 use crate::{
     alert::{Labels, Notice},
     cluster::Subject,
+    faults::{self, Point},
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
     text,
@@ -244,6 +245,7 @@ impl<R: Receiver> Run<R> {
             let due = handle.outbox().next_deadline();
             tokio::select! {
                 Some(ended) = under_way.next() => {
+                    faults::pass(Point::Sent);
                     let error = ended.result.as_ref().err();
                     let finished = {
                         // Until it is noted, nothing is handed over: what is newer must not be overwritten.
@@ -256,6 +258,7 @@ impl<R: Receiver> Run<R> {
                         finished
                     };
                     log.attempt(&ended, finished);
+                    faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.
                     drop(ended.permit);
                 }
@@ -290,6 +293,7 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
         message,
         permit,
     } = attempt;
+    faults::pass(Point::Send);
     let started = Instant::now();
     let result = timeout(limit, receiver.send(&message))
         .await
