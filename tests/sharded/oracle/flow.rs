@@ -26,7 +26,7 @@ const LANES: usize = 16;
 /// How many stay broken from the beginning to the end.
 const STANDING: usize = 6;
 /// After this time nobody waits any more for what should be told; the judgement will say that it was not.
-const HOPELESS: Duration = Duration::from_secs(180);
+const HOPELESS: Duration = Duration::from_secs(120);
 /// How long after a fault its consequences go on: a Lease runs out, and somebody notices.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
