@@ -188,9 +188,7 @@ impl App {
         };
         let taking_part = async {
             if let Some(membership) = membership {
-                membership
-                    .run(&config, clock, Arc::clone(&metrics), is_synced, stop)
-                    .await?;
+                membership.run(&config, clock, is_synced, stop).await?;
                 ended_membership.cancel();
             }
             std::future::pending::<Result<(), AppError>>().await

@@ -115,6 +115,7 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
+                turn = changed(&mut self.custody) => self.turn(turn),
                 batch = events.next() => match batch {
                     Some(batch) => {
                         for (kind, event) in batch {
@@ -123,7 +124,6 @@ impl Controller {
                     }
                     None => break,
                 },
-                turn = changed(&mut self.custody) => self.turn(turn),
                 () = sleep_until(wake) => {}
             }
             self.let_time_pass();

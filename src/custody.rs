@@ -166,10 +166,15 @@ impl Custody {
         ended: &[&Notice],
         now: Timestamp,
     ) {
+        // Before the coordinator is locked: a queue that is asked locks it, too.
+        let debts: Vec<_> = receivers
+            .iter()
+            .map(|receiver| (receiver.receiver(), receiver.debts(subject)))
+            .collect();
         change(&self.keeper, subject, |record| {
             record.memory = memory;
-            for receiver in receivers {
-                set_debts(record, receiver.receiver(), receiver.debts(subject));
+            for (receiver, debts) in debts {
+                set_debts(record, receiver, debts);
             }
             for notice in ended {
                 record.note_end(notice);

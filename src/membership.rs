@@ -130,7 +130,6 @@ impl Membership {
         self,
         config: &kube::Config,
         clock: Clock,
-        metrics: Arc<Metrics>,
         synced: oneshot::Receiver<()>,
         stop: CancellationToken,
     ) -> Result<(), ConnectError> {
@@ -158,7 +157,6 @@ impl Membership {
             names,
             states,
             clock,
-            metrics,
         };
         let (ready, is_ready) = oneshot::channel();
         let let_go = CancellationToken::new();
@@ -304,12 +302,16 @@ impl Shown {
     fn checks(&self) -> Vec<Check> {
         let (own, stands_by) = (self.keeper.me().shard(), self.keeper.stands_by_for());
         let total = own.total;
+        // Without a record nothing is served.
+        let has_record = self
+            .keeper
+            .look(|replica, _| replica.view().record().is_some());
         let mut checks = vec![match (self.compare(), stands_by) {
             (Fit::Misfit, _) => {
                 let replicas = self.seen().set.map_or(total, |set| set.replicas);
                 Check::Bad(format!("shard {own} {}", misfit(total, replicas)))
             }
-            _ if self.keeper.holds_own() => Check::Good(format!("shard {own} held")),
+            _ if self.keeper.holds_own() && has_record => Check::Good(format!("shard {own} held")),
             (_, Some(holder)) => Check::Bad(format!("shard {own} standing by: {holder} holds it")),
             (_, None) => Check::Bad(format!("shard {own} not held yet")),
         }];
@@ -335,6 +337,7 @@ impl Shown {
         let seen = self.seen();
         let hand_over = seen.hand_over.map(|since| since.elapsed());
         let standing_by = self.keeper.stands_by_for().is_some();
+        let traffic = self.keeper.traffic();
         self.keeper.look(|replica, now| {
             let record = replica.view().record();
             let coverage = replica.coverage(now);
@@ -353,8 +356,9 @@ impl Shown {
                     && lease.held_by.replica().is_some()
                     && replica.view().is_fresh(*shard, now)
             });
-            let shards = replica.view().leases().map(|(shard, _)| shard);
-            let serving: Vec<Shard> = shards.filter(|shard| replica.serves(*shard, now)).collect();
+            let serving: Vec<Shard> = Shard::all(active)
+                .filter(|shard| replica.serves(*shard, now))
+                .collect();
             let age = |since: Option<Instant>| {
                 since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
             };
@@ -377,6 +381,7 @@ impl Shown {
                 pages_unsaved: replica.sent_unsaved(),
                 replicas_differ: fit != Fit::Fits,
                 standing_by,
+                traffic,
                 serving,
             }
         })

@@ -56,8 +56,8 @@ struct Memory<R> {
     known: HashMap<Shard, Known<R>>,
     /// Damaged objects that were kept aside, so that this is said once.
     kept: HashSet<(String, Version)>,
-    /// What went wrong last with a state, so that it is said once.
-    said: HashMap<Shard, String>,
+    /// What went wrong last with a state, by what was tried, so that it is said once.
+    said: HashMap<(Shard, &'static str), String>,
 }
 
 /// A `ConfigMap` to be written.
@@ -104,7 +104,7 @@ impl<R: Record> Store<R> {
     pub fn retain(&self, keep: impl Fn(Shard) -> bool) {
         let mut memory = self.lock();
         memory.known.retain(|shard, _| keep(*shard));
-        memory.said.retain(|shard, _| keep(*shard));
+        memory.said.retain(|(shard, _), _| keep(*shard));
     }
 
     /// Reads a state, not from a cache: with one list, so that its parts are of one moment and absence has a version too. What is damaged or of a newer
@@ -112,7 +112,7 @@ impl<R: Record> Store<R> {
     pub async fn read(&self, shard: Shard) -> Answer<Records<R>> {
         match self.try_read(shard).await {
             Ok((version, state)) => {
-                self.lock().said.remove(&shard);
+                self.lock().said.remove(&(shard, "read"));
                 Answer::State(version, state)
             }
             Err(failed) => self.say("read", shard, &failed),
@@ -122,7 +122,8 @@ impl<R: Record> Store<R> {
     /// Writes a state over that of the version `expect`, or creates it: what has changed, and what is of another writer. The head goes last: with it, the state as a
     /// whole is as it should be. Returns the head's version, and the number of bytes sent.
     ///
-    /// A conflict or an unknown outcome may leave some parts written; read the state again before the next write. So does a refusal, but then that is known here.
+    /// If it fails, some parts may have been written, each as it was or as it was to be. After a refusal the same write can simply be tried again; after a conflict or
+    /// an unknown outcome the state must be read before.
     pub async fn write(
         &self,
         shard: Shard,
@@ -142,7 +143,7 @@ impl<R: Record> Store<R> {
         self.remember(shard, known);
         let answer = match written {
             Ok(version) => {
-                self.lock().said.remove(&shard);
+                self.lock().said.remove(&(shard, "write"));
                 Answer::State(version, Some(state))
             }
             Err(failed) => self.say("write", shard, &failed),
@@ -353,7 +354,7 @@ impl<R: Record> Store<R> {
         const MEANS: &str = "it counts as empty: what was paged may be paged again, with the same keys, and the resolve of what has ended may be missing";
         let namespace = &self.namespace;
         let Some(map) = damaged else {
-            tracing::error!(%shard, namespace, "the state is damaged: {error}; {MEANS}");
+            tracing::error!(%shard, namespace, "a part of the state cannot be used: {error}; {MEANS}");
             return;
         };
         let name = map.metadata.name.clone().unwrap_or_default();
@@ -367,23 +368,23 @@ impl<R: Record> Store<R> {
         match call("create", self.api.create(&PostParams::default(), &copy)).await {
             // A conflict: somebody has kept the same version before.
             Ok(_) | Err(Failed::Conflict) => {
-                tracing::error!(%shard, namespace, name = seen.0, "the state is damaged: {error}; {MEANS}; a copy is kept as ConfigMap {kept}, delete it when it is of no more use");
+                tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; a copy is kept as ConfigMap {kept}, delete it when it is of no more use");
                 self.lock().kept.insert(seen);
             }
             Err(Failed::Refused(why) | Failed::Unknown(why)) => {
-                tracing::error!(%shard, namespace, name = seen.0, "the state is damaged: {error}; {MEANS}; no copy could be kept: {why}");
+                tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; no copy could be kept: {why}");
             }
         }
     }
 
     /// Logs a failure, unless it is the same as the last one.
-    fn say(&self, verb: &str, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
+    fn say(&self, verb: &'static str, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
         match failed {
             Failed::Conflict => {
                 tracing::debug!(%shard, "cannot {verb} the state: somebody else has written it");
             }
             Failed::Refused(text) | Failed::Unknown(text) => {
-                let said = self.lock().said.insert(shard, text.clone());
+                let said = self.lock().said.insert((shard, verb), text.clone());
                 if said.as_ref() != Some(text) {
                     let namespace = &self.namespace;
                     tracing::warn!(%shard, namespace, "cannot {verb} the state: {text}");

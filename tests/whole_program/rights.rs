@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn it_lists_and_watches_pods_and_asks_for_nothing_else() {
+async fn it_lists_and_watches_pods_keeps_leases_and_states_and_asks_for_nothing_else() {
     let plane = ControlPlane::shared().await;
     let client = plane.client().await;
     create_namespace(&client, "rights").await;
@@ -25,8 +25,13 @@ async fn it_lists_and_watches_pods_and_asks_for_nothing_else() {
 
     let asked = plane.requests_of(ALERTKUBE);
     // It is the user of all tests that share this API server; what they do is as good an example.
-    let allowed = BTreeSet::from(["list pods", "watch pods"].map(str::to_owned));
-    assert!(asked.contains("watch pods"), "{asked:?}");
+    let mut allowed = BTreeSet::from(["list pods", "watch pods"].map(str::to_owned));
+    for verb in ["list", "watch", "create", "update", "delete"] {
+        allowed.extend(["leases", "configmaps"].map(|resource| format!("{verb} {resource}")));
+    }
+    for needed in ["watch pods", "update leases", "update configmaps"] {
+        assert!(asked.contains(needed), "{asked:?}");
+    }
     assert!(asked.is_subset(&allowed), "{asked:?}");
 }
 

@@ -5,7 +5,8 @@ use std::{fmt::Write as _, hash::Hasher as _};
 use futures::future::join_all;
 
 use crate::support::{
-    ALERTKUBE, ControlPlane, PATIENCE, Program, Sketch, Webhook, create_namespace, mk_pod,
+    ALERTKUBE, ControlPlane, PATIENCE, Program, Sketch, Webhook, create_namespace, eventually,
+    mk_pod,
 };
 
 /// The owner of a subject, by the definition and by no code of alertkube: `fnv1a32(hex(fnv1a64("Kind/namespace/name"))) mod total`.
@@ -21,9 +22,9 @@ fn owner(subject: &str, total: u32) -> usize {
     (hash % total).try_into().unwrap()
 }
 
-/// A broken pod of each of 60 workloads: the workload's name, its subject, the pod.
+/// A broken pod of each of 40 workloads: the workload's name, its subject, the pod.
 fn workloads(ns: &str) -> Vec<(String, String, Sketch)> {
-    (0..60)
+    (0..40)
         .map(|number| {
             let name = format!("workload-{number}");
             let pod = mk_pod(&format!("{name}-0")).crash_looping();
@@ -41,12 +42,12 @@ fn workloads(ns: &str) -> Vec<(String, String, Sketch)> {
 async fn each_page_comes_from_its_owner(total: u32) {
     let plane = ControlPlane::shared().await;
     let client = plane.client().await;
-    let ns = format!("shards-of-{total}");
+    let (ns, early) = (format!("shards-of-{total}"), format!("early-of-{total}"));
     create_namespace(&client, &ns).await;
-    let workloads = workloads(&ns);
-    // Half of them break before the replicas start, half while they watch.
-    let (before, after) = workloads.split_at(30);
-    join_all(before.iter().map(|(_, _, pod)| pod.create(&client, &ns))).await;
+    create_namespace(&client, &early).await;
+    let (broken, breaking) = (workloads(&early), workloads(&ns));
+    // Some break before the replicas start, some while they watch.
+    join_all(broken.iter().map(|(_, _, pod)| pod.create(&client, &early))).await;
 
     let all = total.to_string();
     let mut replicas = Vec::new();
@@ -69,13 +70,20 @@ async fn each_page_comes_from_its_owner(total: u32) {
         );
         replicas.push((program, webhook));
     }
-    for (program, _) in &mut replicas {
+    for (index, (program, _)) in replicas.iter_mut().enumerate() {
         program.wait_ready().await;
+        // The first that was ready has served the shards of those that were not there yet.
+        let own = format!("shard {index}-of-{total} served by its own replica");
+        eventually(format_args!("{own:?}"), PATIENCE, async || {
+            let (_, text) = program.get("/readyz?verbose").await?;
+            text.contains(&own).then_some(())
+        })
+        .await;
     }
-    join_all(after.iter().map(|(_, _, pod)| pod.create(&client, &ns))).await;
+    join_all(breaking.iter().map(|(_, _, pod)| pod.create(&client, &ns))).await;
 
     let mut owned: Vec<Vec<_>> = vec![Vec::new(); replicas.len()];
-    for (name, subject, _) in &workloads {
+    for (name, subject, _) in &breaking {
         owned[owner(subject, total)].push(("KubePodCrashLooping", name.as_str(), 1, 0));
     }
     for ((_, webhook), expected) in replicas.iter().zip(&owned) {
@@ -86,6 +94,14 @@ async fn each_page_comes_from_its_owner(total: u32) {
             })
             .await;
     }
+    // Those that were broken before are paged for by whoever served their shard then: also once, and by one.
+    eventually("all that was broken before", PATIENCE, async || {
+        let delivered = replicas
+            .iter()
+            .map(|(_, webhook)| webhook.pages(&early).len());
+        (delivered.sum::<usize>() >= broken.len()).then_some(())
+    })
+    .await;
     let mut webhooks = Vec::new();
     for (program, webhook) in replicas {
         program.stop().await;
@@ -94,6 +110,17 @@ async fn each_page_comes_from_its_owner(total: u32) {
     for (webhook, expected) in webhooks.iter().zip(&owned) {
         webhook.assert_exactly(&ns, expected);
     }
+    let pages = webhooks.iter().flat_map(|webhook| webhook.pages(&early));
+    let mut paged: Vec<_> = pages
+        .map(|page| {
+            assert_eq!(page.status, "firing", "{page:?}");
+            page.labels["workload"].clone()
+        })
+        .collect();
+    paged.sort();
+    let mut names: Vec<_> = broken.iter().map(|(name, ..)| name.clone()).collect();
+    names.sort();
+    assert_eq!(paged, names);
 }
 
 #[tokio::test]

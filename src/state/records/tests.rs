@@ -1,3 +1,5 @@
+//! Records in memory.
+
 use proptest::prelude::*;
 
 use super::{super::codec, *};
@@ -61,8 +63,8 @@ fn a_change_that_changes_nothing_leaves_all_as_it_is() {
 
 #[test]
 fn parts_are_filled_evenly_also_where_namespace_and_name_are_alike_and_within_any_shard() {
-    const COUNT: usize = 64;
-    for total in [1, 2, 3, 4, 8] {
+    const COUNT: usize = 16;
+    for total in 1..=4 {
         for shard in Shard::all(total) {
             for alike in [true, false] {
                 let keys = (0..).map(|number| {

@@ -166,7 +166,8 @@ impl Api {
         }
     }
 
-    /// Each writer names itself, and one that held the Lease earlier writes nothing over what a later one has written.
+    /// Each writer names itself; one that held the Lease earlier writes nothing over what a later one has written; and the later one knows what the earlier one has
+    /// written, however late that was.
     fn check_fence(&mut self, shard: Shard, old: Option<&State<Memory>>, new: &State<Memory>) {
         let Some(writer) = &new.writer else {
             self.violations.push(format!("{shard} has no writer"));
@@ -175,10 +176,16 @@ impl Api {
         if let Some(old) = old
             && old.epoch == new.epoch
             && let Some(before) = &old.writer
-            && before.transitions > writer.transitions
+            && before != writer
         {
-            self.violations
-                .push(format!("{shard}: {writer:?} writes over {before:?}"));
+            let newer = |(key, known): &(&ShardKey, &Known)| {
+                let new = new.alerts.get(*key);
+                new.is_none_or(|new| new.version < known.version)
+            };
+            if before.transitions > writer.transitions || old.alerts.iter().any(|it| newer(&it)) {
+                self.violations
+                    .push(format!("{shard}: {writer:?} writes over {before:?}"));
+            }
         }
     }
 

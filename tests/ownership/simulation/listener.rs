@@ -22,8 +22,8 @@ pub struct Listener {
     /// Reads of states that are under way, and what came of the last of each.
     asked: BTreeMap<RequestId, Shard>,
     read: BTreeMap<Shard, State<Memory>>,
-    /// What was promised, which version, and when.
-    pub promised: BTreeMap<ShardKey, (u64, Instant)>,
+    /// What was promised and is not known to be written: in which shard's state, and when.
+    pub promised: BTreeMap<ShardKey, (Shard, Instant)>,
     /// When each state was last written, and whether it was since it was read.
     wrote: BTreeMap<Shard, Instant>,
     fenced: BTreeSet<Shard>,
@@ -46,9 +46,8 @@ impl Listener {
     }
 
     /// Something new is to be sent.
-    pub fn promise(&mut self, key: ShardKey, version: u64, now: Instant) {
-        let (promised, _) = self.promised.entry(key).or_insert((version, now));
-        *promised = version;
+    pub fn promise(&mut self, key: ShardKey, home: Shard, now: Instant) {
+        self.promised.entry(key).or_insert((home, now));
     }
 
     /// Whether a version that is not written may be sent now.
@@ -66,8 +65,6 @@ impl Listener {
         api: &Api,
         now: Instant,
     ) -> Option<String> {
-        self.promised
-            .retain(|key, (version, _)| !api.has(key, *version));
         let last = self.wrote.insert(shard, now);
         let lease = replica.view().lease(shard)?;
         let named = state.writer.as_ref().is_some_and(|writer| {
@@ -82,7 +79,7 @@ impl Listener {
         }
         let awaited = !replica.serves(shard, now)
             || !self.fenced.contains(&shard)
-            || self.promised.keys().any(|key| shard.owns(key))
+            || self.promised.values().any(|(home, _)| *home == shard)
             || api
                 .state(shard)
                 .is_none_or(|old| old.adopted != state.adopted);
@@ -124,12 +121,14 @@ impl Listener {
             }
             Change::Forgot(shard) => {
                 self.fenced.remove(shard);
+                self.promised.retain(|_, (home, _)| home != shard);
                 let told = self.known.remove(shard);
                 told.is_none()
                     .then(|| format!("{change:?} is told of what was not known"))
             }
             Change::Saved(shard) => {
                 self.fenced.insert(*shard);
+                self.promised.retain(|_, (home, _)| home != shard);
                 None
             }
             Change::Serves(_)

@@ -369,7 +369,9 @@ impl World {
             }
         }
         for violation in std::mem::take(&mut self.api.violations) {
-            self.fail(&violation);
+            if now >= self.lenient_until {
+                self.fail(&violation);
+            }
         }
         self.check_record();
         self.check_owners();
@@ -495,7 +497,7 @@ impl World {
                 };
                 alerts.insert(key, decided);
                 pod.replica.promise(&key, now);
-                pod.listener.promise(key, self.version, now);
+                pod.listener.promise(key, home, now);
             }
         }
         self.poll(pod);
