@@ -398,11 +398,11 @@ pub(super) struct Server {
 }
 
 /// Runs a command until it ends, or until standard input is closed, which kills it. The kernel closes the other end of the pipe however the test process ends,
-/// so no server outlives its test.
+/// so no server outlives its test. Who ends the whole group of processes by a signal does not end the one that sees to this.
 const SUPERVISOR: &str = r#"
     exec 3<&0
     "$@" 3<&- & server=$!
-    { cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
+    { trap '' INT TERM HUP; cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
     wait $server
 "#;
 
