@@ -34,6 +34,8 @@ impl Listener {
     pub fn ask(&mut self, id: RequestId, call: &Call<Memory>) {
         if let Call::ReadState(shard) = call {
             self.asked.insert(id, *shard);
+            // The first write after it is waited for.
+            self.fenced.remove(shard);
         }
     }
 
@@ -130,7 +132,6 @@ impl Listener {
             }
             Change::Forgot(shard) => {
                 self.since.remove(shard);
-                self.fenced.remove(shard);
                 self.promised.retain(|_, (home, _)| home != shard);
                 let told = self.known.remove(shard);
                 told.is_none()

@@ -464,7 +464,8 @@ impl World {
             }
             self.report.requests += output.requests.len() as u64;
             let delays = self.options.faults.contains(&"delay");
-            for request in output.requests {
+            // By what the replica has decided from: the answers may come at once.
+            for request in &output.requests {
                 if let Call::WriteState { shard, state, .. } = &request.call {
                     self.report.writes += 1;
                     let clock = pod.clock(self.now);
@@ -475,6 +476,8 @@ impl World {
                         self.fail(&format!("{}: {failure}", pod.me));
                     }
                 }
+            }
+            for request in output.requests {
                 pod.send(
                     self.now,
                     request,
