@@ -1,6 +1,8 @@
 //! The controller: feeds what the watches see to the engine, and what the engine decides to the receivers. One task owns the engine; nothing in it
 //! waits for a receiver.
 
+mod unserved;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +24,9 @@ use crate::{
     custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
     notify::{self, Queue},
+    rules,
     shard::{Gate, ShardKey},
+    unserved::Unserved,
 };
 
 /// How many events are taken over before time passes again, so that a large list does not hold up what comes due.
@@ -34,6 +38,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How often what is remembered is looked through for what is too old.
 const TIDYING: Duration = Duration::from_secs(60);
 
+/// How long after the first list it is known which objects there are. What is taken over later is older than what was seen since.
+const ROLL: Duration = Duration::from_secs(120);
+
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
@@ -43,6 +50,8 @@ pub struct Controller {
     gate: Arc<dyn Gate>,
     /// What this replica has charge of, if that can change; else the gate knows.
     custody: Option<Custody>,
+    /// The shards that nobody serves, if they are watched over.
+    unserved: Option<Unserved>,
     clock: Clock,
     receivers: Arc<[notify::Handle]>,
     metrics: Arc<Metrics>,
@@ -86,6 +95,7 @@ impl Controller {
             engine,
             gate,
             custody,
+            unserved: None,
             clock,
             receivers: receivers.into(),
             metrics,
@@ -107,6 +117,9 @@ impl Controller {
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
         let mut tidying = Instant::now() + TIDYING;
+        // What is remembered comes after the first list.
+        self.engine.call_roll(self.custody.is_some());
+        let mut roll_until = None;
         loop {
             let due = self
                 .engine
@@ -140,8 +153,14 @@ impl Controller {
             {
                 // Nobody may have asked for it.
                 _ = synced.send(());
+                roll_until = Some(Instant::now() + ROLL);
+            }
+            if roll_until.is_some_and(|until| until <= Instant::now()) {
+                self.engine.call_roll(false);
+                roll_until = None;
             }
             if Instant::now() >= housekeeping {
+                self.look_after_shards();
                 self.keep_house();
                 housekeeping = Instant::now() + HOUSEKEEPING;
             }
@@ -296,9 +315,15 @@ impl Controller {
         match turn {
             Turn::Take(portion) => self.take_charge(&portion),
             Turn::Drop(shard) => {
+                let mut unserved = self.unserved.take();
+                let theirs = |key: &ShardKey| shard.owns(key) && !self.is_mine(key);
                 for receiver in self.receivers.iter() {
-                    receiver.forget(|key| shard.owns(key) && !self.is_mine(key));
+                    receiver.forget(theirs);
                 }
+                if let Some(unserved) = &mut unserved {
+                    unserved.forget(theirs);
+                }
+                self.unserved = unserved;
             }
             Turn::Ask => {
                 for receiver in self.receivers.iter() {
@@ -326,6 +351,9 @@ impl Controller {
                     queue.restore(subject, debts);
                 }
             }
+            if let Some(unserved) = &mut self.unserved {
+                unserved.restore(subject, record.receivers.values().flatten());
+            }
         }
         for notice in &untold {
             push(&mut queues, notice);
@@ -352,7 +380,10 @@ impl Controller {
         for subject in &subjects {
             self.write_down(subject, &queues, &untold);
         }
-        info!(?portion, subjects = subjects.len(), "has taken over");
+        info!(
+            subjects = subjects.len(),
+            "has charge of {portion}: what is remembered goes on"
+        );
     }
 
     fn keep_house(&self) {
@@ -365,8 +396,13 @@ impl Controller {
         }
         let subjects = self.engine.subjects();
         let owned = subjects.iter().filter(|key| self.is_mine(key)).count();
+        let mut alerts = self.engine.counts(self.clock.now());
+        if let Some(unserved) = self.unserved.as_ref().filter(|pages| !pages.is_empty()) {
+            let key = (State::Firing, rules::SHARD_NOT_SERVED.severity);
+            *alerts.entry(key).or_default() += unserved.len();
+        }
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts {
-            alerts: self.engine.counts(self.clock.now()),
+            alerts,
             findings: self.engine.findings(),
             owned,
             foreign: subjects.len() - owned,
@@ -402,7 +438,10 @@ fn end_orphans(
     now: Timestamp,
 ) {
     for debt in queue.debts(subject) {
-        if !firing.contains(&debt.identity)
+        // Of a shard that nobody serves it is not the engine that knows.
+        let by_engine = debt.identity.get("alertname") != Some(rules::SHARD_NOT_SERVED.name);
+        if by_engine
+            && !firing.contains(&debt.identity)
             && let Some(end) = debt.end(subject, now)
         {
             queue.push(end);
@@ -413,7 +452,7 @@ fn end_orphans(
 impl Counts {
     fn show(&self, gauges: &Gauges) {
         gauges.alerts(&self.alerts);
-        for rule in crate::rules::all() {
+        for rule in rules::all() {
             gauges.findings(
                 rule,
                 self.findings.get(rule.name).copied().unwrap_or_default(),

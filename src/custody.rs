@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -62,6 +63,16 @@ pub enum Turn {
     Ask,
 }
 
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}", self.shard)?;
+        match self.old {
+            Some(old) => write!(f, ", as far as it was {old}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Portion {
     /// Whether a key is in it.
     pub fn has(&self, key: &ShardKey) -> bool {
@@ -85,6 +96,16 @@ impl Custody {
         self.portions.iter().any(|(shard, olds)| {
             shard.owns(key) && olds.iter().any(|old| old.is_none_or(|old| old.owns(key)))
         })
+    }
+
+    /// Whether this replica has charge of anything.
+    pub fn has_any(&self) -> bool {
+        !self.portions.is_empty()
+    }
+
+    /// The coordinator.
+    pub const fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 
     /// Waits for the next change.

@@ -22,6 +22,7 @@ use crate::{
         ownership::{By, Covered, Fit, Holder, Shard, Timing, fit},
     },
     state::{Records, Remembered, Store},
+    unserved::{Installation, Unserved},
 };
 
 /// How often the `StatefulSet` is read. It is only compared with.
@@ -56,6 +57,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Membership {
     names: Names,
+    timing: Timing,
     pod_name: Option<String>,
     keeper: Keeper,
     shown: Shown,
@@ -101,6 +103,7 @@ impl Membership {
         let names = Names { namespace, name };
         let membership = Self {
             names,
+            timing,
             pod_name,
             keeper,
             shown,
@@ -111,6 +114,22 @@ impl Membership {
     /// The coordinator: it is the emit gate, and writes down what receivers hold.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
+    }
+
+    /// Where its Leases and states are.
+    pub fn namespace(&self) -> &str {
+        &self.names.namespace
+    }
+
+    /// Watches over the shards of this installation, in the cluster of this name (the label `cluster`).
+    pub fn unserved(&self, cluster: &str) -> Unserved {
+        let Names { namespace, name } = self.names.clone();
+        let installation = Installation {
+            cluster: cluster.to_owned(),
+            namespace,
+            name,
+        };
+        Unserved::new(installation, &self.timing)
     }
 
     /// Shows who serves what as metrics and in `/readyz`; to be ready is to hold the own shard.
@@ -135,6 +154,7 @@ impl Membership {
     ) -> Result<(), ConnectError> {
         let Self {
             names,
+            timing: _,
             pod_name,
             keeper,
             shown,
@@ -319,14 +339,13 @@ impl Shown {
             .keeper
             .look(|replica, now| (replica.view().record().cloned(), replica.coverage(now)));
         if let Some(record) = record {
-            let mut text = format!(
-                "generation of {} active, epoch {}",
-                record.active, record.epoch
-            );
-            if let Some(previous) = record.previous {
-                text += &format!(", handed over from the one of {previous}");
-            }
-            checks.push(Check::Note(text));
+            let (active, epoch) = (record.active, record.epoch);
+            checks.push(Check::Note(match record.previous {
+                Some(previous) => format!(
+                    "generation of {active} active, epoch {epoch}, handed over from the one of {previous}"
+                ),
+                None => format!("generation of {active} active, epoch {epoch}"),
+            }));
         }
         checks.extend(coverage.iter().map(|covered| Check::Note(line(covered))));
         checks

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Engine,
-    engine::Known,
+    engine::{Known, hash},
     entry::{AlertKey, Entry, Fired, Member},
 };
 use crate::{
@@ -135,6 +135,9 @@ impl Engine {
         let Some(kind) = KindId::named(&memory.kind) else {
             return;
         };
+        if self.is_gone(uid) {
+            return;
+        }
         let known = self.know(uid, kind);
         let before = known.memo.clone();
         known.memo.merge(&memory.memo);
@@ -162,6 +165,7 @@ impl Engine {
             rule: rule.name,
             part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
         });
+        let gone: Vec<bool> = alert.members.keys().map(|uid| self.is_gone(uid)).collect();
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
@@ -178,11 +182,11 @@ impl Engine {
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
         }
-        for (uid, member) in &alert.members {
+        for ((uid, member), gone) in alert.members.iter().zip(gone) {
             if let Some(own) = entry.members.get_mut(uid) {
                 own.remember(member);
             } else {
-                let member = member.clone().recall(rule.hold, sighted);
+                let member = member.clone().recall(rule.hold, sighted, gone);
                 entry.members.insert(uid.clone(), member);
             }
         }
@@ -207,6 +211,12 @@ impl Engine {
             remembered: None,
             alerts: Vec::new(),
         })
+    }
+
+    /// Whether an object is known not to be there.
+    fn is_gone(&self, uid: &str) -> bool {
+        let roll = self.roll.as_ref();
+        roll.is_some_and(|roll| !roll.contains(&hash(uid)))
     }
 
     /// The alerts about a subject.

@@ -17,8 +17,9 @@ use super::{
     Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, SendError, Verdict,
 };
 use crate::{
-    alert::Notice,
+    alert::{Labels, Notice},
     cluster::Subject,
+    faults::{self, Point},
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
     text,
@@ -105,6 +106,11 @@ impl Handle {
         self.0.changed.notify_one();
     }
 
+    /// The subject under which there is something about the alert of this identity.
+    pub fn subject_of(&self, identity: &Labels) -> Option<Subject> {
+        self.outbox().subject_of(identity).cloned()
+    }
+
     /// Forgets all about these subjects: another replica pages for them.
     pub fn forget(&self, theirs: impl Fn(&ShardKey) -> bool) {
         self.outbox().forget(theirs);
@@ -143,6 +149,7 @@ impl Worker {
             gauges.queue(name, outbox.len(), age.unwrap_or_default());
         });
         let (stop, stopping) = watch::channel(None);
+        let remembered = ledger.is_some();
         let run = Run {
             receiver,
             gate,
@@ -151,6 +158,7 @@ impl Worker {
             log: Log {
                 receiver: name,
                 metrics,
+                remembered,
                 failing: None,
             },
         };
@@ -237,6 +245,7 @@ impl<R: Receiver> Run<R> {
             let due = handle.outbox().next_deadline();
             tokio::select! {
                 Some(ended) = under_way.next() => {
+                    faults::pass(Point::Sent);
                     let error = ended.result.as_ref().err();
                     let finished = {
                         // Until it is noted, nothing is handed over: what is newer must not be overwritten.
@@ -249,6 +258,7 @@ impl<R: Receiver> Run<R> {
                         finished
                     };
                     log.attempt(&ended, finished);
+                    faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.
                     drop(ended.permit);
                 }
@@ -283,6 +293,7 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
         message,
         permit,
     } = attempt;
+    faults::pass(Point::Send);
     let started = Instant::now();
     let result = timeout(limit, receiver.send(&message))
         .await
@@ -302,6 +313,8 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
 struct Log {
     receiver: &'static str,
     metrics: Arc<Metrics>,
+    /// Whether what is owed outlives the process.
+    remembered: bool,
     /// What the attempts of late failed with, and how often. The same text again is not logged again.
     failing: Option<(String, u64)>,
 }
@@ -383,7 +396,13 @@ impl Log {
 
     fn left(&self, outbox: &Outbox) {
         let owed = outbox.len();
-        if owed > 0 {
+        if owed > 0 && self.remembered {
+            info!(
+                receiver = self.receiver,
+                owed,
+                "ends with messages that are owed: they are written down, and whoever serves their shards next delivers them"
+            );
+        } else if owed > 0 {
             let alerts: Vec<_> = outbox.owed().take(NAMED).map(text::label_set).collect();
             warn!(
                 receiver = self.receiver,

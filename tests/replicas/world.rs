@@ -154,7 +154,7 @@ impl World {
             config,
             clock: Clock::system(),
             sharder: Sharder::new(ordinal, total).unwrap(),
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: vec!["recorder"],
             membership: Some(membership::Options {
