@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Record;
 use crate::{
-    alert::{Labels, Memory, Notice, Transition},
+    alert::{Labels, Memory, Notice},
     notify::Debt,
     time::before,
 };
@@ -97,8 +97,8 @@ impl Remembered {
         self.ended.retain(|ended| ended.at > before(now, ENDED));
     }
 
-    /// Whether this has something to tell somebody that fires that `before` had not: a page, which must not leave before it is written down, or nobody
-    /// would owe its resolve after a crash.
+    /// Whether this has something to tell somebody that `before` had not. It must not leave before it is written down. After a crash, nobody would owe the resolve of a
+    /// page; and if what was told to be over began again in the meantime, it would look like the same alert that goes on, of which nobody needs to be told.
     pub fn promises_more_than(&self, before: Option<&Self>) -> bool {
         self.receivers.iter().any(|(receiver, debts)| {
             let before = before.and_then(|before| before.receivers.get(receiver));
@@ -107,11 +107,7 @@ impl Remembered {
                     .into_iter()
                     .flatten()
                     .find(|known| known.identity == debt.identity);
-                debt.owed.as_ref().is_some_and(|owed| {
-                    let page = debt.standing.is_none()
-                        || !matches!(owed.notice.transition, Transition::Resolved(_));
-                    page && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
-                })
+                debt.owed.is_some() && known.is_none_or(|known| known.owed != debt.owed)
             })
         })
     }
