@@ -1,19 +1,23 @@
 //! The program as a value: made, given its receivers, run until it is told to stop. `run` runs one, the demo several, tests any.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use futures::{
     StreamExt as _,
     future::join_all,
     stream::{self, FuturesUnordered},
 };
-use tokio::{net::TcpListener, sync::oneshot, time::Instant};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    time::{Instant, sleep},
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::{info, warn};
 
 use crate::{
     alert::Engine,
-    cluster::{self, Clock, ConnectError, KindId, Tap, WatchOptions},
+    cluster::{self, Clock, ConnectError, KindId, RightsError, Tap, WatchOptions},
     controller::Controller,
     custody::Custody,
     http::{self, Health, Metrics},
@@ -26,6 +30,9 @@ use crate::{
 /// How long what is owed is still delivered after the program was told to stop, where nothing is remembered; Kubernetes kills it 30 s after telling it, by default.
 const DRAIN: Duration = Duration::from_secs(10);
 
+/// How often it is shown that the program is alive while it waits for the API server at its start.
+const BEAT: Duration = Duration::from_secs(1);
+
 /// What an app is made from.
 #[derive(Debug)]
 pub struct Options {
@@ -35,8 +42,8 @@ pub struct Options {
     pub clock: Clock,
     /// The part of the cluster to page for.
     pub sharder: Sharder,
-    /// The label `cluster`; empty for none.
-    pub cluster: String,
+    /// The label `cluster`; empty for none. If it is not known, the cluster is asked, and waited for.
+    pub cluster: Option<String>,
     /// Where `/metrics`, `/livez` and `/readyz` are served, if at all.
     pub listener: Option<TcpListener>,
     /// The names of the receivers that will be added.
@@ -52,7 +59,7 @@ pub struct App {
     clock: Clock,
     membership: Option<(Membership, Custody)>,
     gate: Arc<dyn Gate>,
-    cluster: String,
+    cluster: Option<String>,
     listener: Option<TcpListener>,
     metrics: Arc<Metrics>,
     health: Health,
@@ -68,9 +75,12 @@ pub enum AppError {
     /// There is no client for the API server.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// Leases and states may not be kept.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
     /// Metrics and health can no longer be served.
     #[error("cannot serve metrics and health")]
-    Serve(#[source] std::io::Error),
+    Serve(#[source] io::Error),
     /// A receiver's task ended: nothing would be delivered any more.
     #[error("the task of a receiver ended by a defect: see the log")]
     Receiver,
@@ -161,8 +171,26 @@ impl App {
             let events = kind.watch(client, tap, WatchOptions::default());
             watches.push(events.map(move |event| (kind, event)));
         }
+        let mut serving = std::pin::pin!(serve(listener, &metrics, &health));
+        let membership = membership.unzip();
+        // Served by now: without that, a program that waits for an API server that is down would look like one that has to be restarted.
+        let cluster = tokio::select! {
+            prepared = prepare(&config, cluster, membership.0.as_ref(), &health) => prepared?,
+            failed = &mut serving => return Err(failed),
+            () = stop.cancelled() => return Ok(()),
+        };
+        let (membership, custody) = membership;
+        let unserved = membership
+            .as_ref()
+            .map(|membership| membership.unserved(&cluster));
         let handles = workers.iter().map(Worker::handle).collect();
-        let (membership, custody) = membership.unzip();
+        let ended = async {
+            let mut ended: FuturesUnordered<_> = workers.iter_mut().map(Worker::ended).collect();
+            if ended.next().await.is_none() {
+                // There is none.
+                std::future::pending::<()>().await;
+            }
+        };
         let (synced, is_synced) = oneshot::channel();
         let drain = if membership.is_some() {
             // What is owed is written down, and whoever serves the shard next delivers it.
@@ -177,8 +205,9 @@ impl App {
             clock.clone(),
             handles,
             Arc::clone(&metrics),
-            health.clone(),
-        );
+            health,
+        )
+        .watching_over_shards(unserved);
         // Until all is let go, the controller goes on: what is in flight ends, and is written down.
         let ended_membership = CancellationToken::new();
         let until = if membership.is_some() {
@@ -188,50 +217,94 @@ impl App {
         };
         let taking_part = async {
             if let Some(membership) = membership {
-                membership
-                    .run(&config, clock, Arc::clone(&metrics), is_synced, stop)
-                    .await?;
+                membership.run(&config, clock, is_synced, stop).await?;
                 ended_membership.cancel();
             }
             std::future::pending::<Result<(), AppError>>().await
         };
 
-        let serving = listener.map(|listener| {
-            // Served until the very end: who waits for a drain wants to see it.
-            let (metrics, health) = (Arc::clone(&metrics), health.clone());
-            AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health)))
-        });
-        let served = async {
-            match serving {
-                Some(serving) => serving
-                    .await
-                    .unwrap_or_else(|panic| Err(std::io::Error::other(panic))),
-                None => std::future::pending().await,
-            }
-        };
-        let ended = async {
-            let mut ended: FuturesUnordered<_> = workers.iter_mut().map(Worker::ended).collect();
-            if ended.next().await.is_none() {
-                // There is none.
-                std::future::pending::<()>().await;
-            }
-        };
         let result = tokio::select! {
             () = controller.run(stream::select_all(watches), synced, until) => Ok(()),
             failed = taking_part => failed,
-            served = served => Err(AppError::Serve(served.err().unwrap_or_else(|| std::io::Error::other("the server ended")))),
+            failed = serving => Err(failed),
             () = ended => Err(AppError::Receiver),
         };
-        info!("stopping: delivering what is owed");
+        if !drain.is_zero() {
+            info!("stopping: delivering what is owed");
+        }
         let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(drain)))
             .await
             .into_iter()
             .sum();
-        if owed > 0 {
+        if owed > 0 && !drain.is_zero() {
             warn!(alerts = owed, "stopped with messages undelivered");
         }
         result
     }
+}
+
+/// Serves metrics and health, if anywhere, until the very end: who waits for a drain wants to see it. It ends by a failure only.
+fn serve(
+    listener: Option<TcpListener>,
+    metrics: &Arc<Metrics>,
+    health: &Health,
+) -> impl Future<Output = AppError> + use<> {
+    // A task of its own, which starts now: what is busy here must not keep the kubelet waiting.
+    let serving = listener.map(|listener| {
+        let (metrics, health) = (Arc::clone(metrics), health.clone());
+        AbortOnDropHandle::new(tokio::spawn(http::serve(listener, metrics, health)))
+    });
+    async {
+        let Some(serving) = serving else {
+            return std::future::pending().await;
+        };
+        let served = serving
+            .await
+            .unwrap_or_else(|panic| Err(io::Error::other(panic)));
+        let ended = || io::Error::other("the server ended");
+        AppError::Serve(served.err().unwrap_or_else(ended))
+    }
+}
+
+/// Finds out what has to be known before anything starts: the label `cluster`, which is returned, and whether Leases and states may be kept. While it waits, it
+/// says so in `/readyz`, and is alive.
+async fn prepare(
+    config: &kube::Config,
+    known: Option<String>,
+    membership: Option<&Membership>,
+    health: &Health,
+) -> Result<String, AppError> {
+    let preparing = async {
+        let name = if let Some(name) = known {
+            name
+        } else {
+            health.wait_for(
+                "waits for the API server to tell which cluster this is (or set ALERTKUBE_CLUSTER)",
+            );
+            let client = cluster::client(config, &Tap::new("Namespace", Clock::system()))?;
+            let uid = cluster::wait_for_cluster_uid(&client).await;
+            uid.unwrap_or_default()
+        };
+        if let Some(membership) = membership {
+            health
+                .wait_for("waits for the API server to tell whether Leases and states may be kept");
+            let client = cluster::client(config, &Tap::new("Lease", Clock::system()))?;
+            cluster::check_rights(&client, membership.namespace()).await?;
+        }
+        Ok(name)
+    };
+    let beating = async {
+        loop {
+            health.beat();
+            sleep(BEAT).await;
+        }
+    };
+    let result = tokio::select! {
+        result = preparing => result,
+        never = beating => never,
+    };
+    health.wait_over();
+    result
 }
 
 #[cfg(test)]
@@ -283,7 +356,7 @@ mod tests {
             config: kube::Config::new("http://127.0.0.1:1".parse().unwrap()),
             clock: Clock::system(),
             sharder: Sharder::default(),
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: vec!["told"],
             membership: None,
@@ -313,7 +386,7 @@ mod tests {
             config: server.kube_config(),
             clock: Clock::system(),
             sharder: Sharder::default(),
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: vec!["told"],
             membership: None,
@@ -351,7 +424,7 @@ mod tests {
             config: kube::Config::new(nobody),
             clock: Clock::system(),
             sharder: Sharder::default(),
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: Vec::new(),
             membership: None,

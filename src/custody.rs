@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -62,6 +63,16 @@ pub enum Turn {
     Ask,
 }
 
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}", self.shard)?;
+        match self.old {
+            Some(old) => write!(f, ", as far as it was {old}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Portion {
     /// Whether a key is in it.
     pub fn has(&self, key: &ShardKey) -> bool {
@@ -85,6 +96,16 @@ impl Custody {
         self.portions.iter().any(|(shard, olds)| {
             shard.owns(key) && olds.iter().any(|old| old.is_none_or(|old| old.owns(key)))
         })
+    }
+
+    /// Whether this replica has charge of anything.
+    pub fn has_any(&self) -> bool {
+        !self.portions.is_empty()
+    }
+
+    /// The coordinator.
+    pub const fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 
     /// Waits for the next change.
@@ -162,14 +183,17 @@ impl Custody {
         &self,
         subject: &Subject,
         memory: Memory,
-        receivers: &[notify::Handle],
+        queues: &[notify::Queue<'_>],
         ended: &[&Notice],
         now: Timestamp,
     ) {
+        let debts = queues
+            .iter()
+            .map(|queue| (queue.receiver(), queue.debts(subject)));
         change(&self.keeper, subject, |record| {
             record.memory = memory;
-            for receiver in receivers {
-                set_debts(record, receiver.receiver(), receiver.debts(subject));
+            for (receiver, debts) in debts {
+                set_debts(record, receiver, debts);
             }
             for notice in ended {
                 record.note_end(notice);
@@ -212,12 +236,15 @@ fn change(keeper: &Keeper, subject: &Subject, change: impl FnOnce(&mut Remembere
             return;
         }
         let promises = after.promises_more_than(before.as_deref());
+        let ends = after.owes_more_than(before.as_deref());
         let Some(records) = replica.alerts_mut(shard) else {
             return;
         };
         records.update(subject, |record| *record = after);
         if promises {
             replica.promise(&key, now);
+        } else if ends {
+            replica.await_save(&key, now);
         }
     });
 }

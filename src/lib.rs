@@ -24,3 +24,4 @@ pub mod state;
 mod testing;
 mod text;
 mod time;
+pub mod unserved;

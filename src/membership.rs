@@ -22,6 +22,7 @@ use crate::{
         ownership::{By, Covered, Fit, Holder, Shard, Timing, fit},
     },
     state::{Records, Remembered, Store},
+    unserved::{Installation, Unserved},
 };
 
 /// How often the `StatefulSet` is read. It is only compared with.
@@ -56,6 +57,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Membership {
     names: Names,
+    timing: Timing,
     pod_name: Option<String>,
     keeper: Keeper,
     shown: Shown,
@@ -101,6 +103,7 @@ impl Membership {
         let names = Names { namespace, name };
         let membership = Self {
             names,
+            timing,
             pod_name,
             keeper,
             shown,
@@ -111,6 +114,22 @@ impl Membership {
     /// The coordinator: it is the emit gate, and writes down what receivers hold.
     pub fn keeper(&self) -> &Keeper {
         &self.keeper
+    }
+
+    /// Where its Leases and states are.
+    pub fn namespace(&self) -> &str {
+        &self.names.namespace
+    }
+
+    /// Watches over the shards of this installation, in the cluster of this name (the label `cluster`).
+    pub fn unserved(&self, cluster: &str) -> Unserved {
+        let Names { namespace, name } = self.names.clone();
+        let installation = Installation {
+            cluster: cluster.to_owned(),
+            namespace,
+            name,
+        };
+        Unserved::new(installation, &self.timing)
     }
 
     /// Shows who serves what as metrics and in `/readyz`; to be ready is to hold the own shard.
@@ -130,12 +149,12 @@ impl Membership {
         self,
         config: &kube::Config,
         clock: Clock,
-        metrics: Arc<Metrics>,
         synced: oneshot::Receiver<()>,
         stop: CancellationToken,
     ) -> Result<(), ConnectError> {
         let Self {
             names,
+            timing: _,
             pod_name,
             keeper,
             shown,
@@ -158,7 +177,6 @@ impl Membership {
             names,
             states,
             clock,
-            metrics,
         };
         let (ready, is_ready) = oneshot::channel();
         let let_go = CancellationToken::new();
@@ -304,12 +322,16 @@ impl Shown {
     fn checks(&self) -> Vec<Check> {
         let (own, stands_by) = (self.keeper.me().shard(), self.keeper.stands_by_for());
         let total = own.total;
+        // Without a record nothing is served.
+        let has_record = self
+            .keeper
+            .look(|replica, _| replica.view().record().is_some());
         let mut checks = vec![match (self.compare(), stands_by) {
             (Fit::Misfit, _) => {
                 let replicas = self.seen().set.map_or(total, |set| set.replicas);
                 Check::Bad(format!("shard {own} {}", misfit(total, replicas)))
             }
-            _ if self.keeper.holds_own() => Check::Good(format!("shard {own} held")),
+            _ if self.keeper.holds_own() && has_record => Check::Good(format!("shard {own} held")),
             (_, Some(holder)) => Check::Bad(format!("shard {own} standing by: {holder} holds it")),
             (_, None) => Check::Bad(format!("shard {own} not held yet")),
         }];
@@ -317,15 +339,13 @@ impl Shown {
             .keeper
             .look(|replica, now| (replica.view().record().cloned(), replica.coverage(now)));
         if let Some(record) = record {
-            let mut text = format!(
-                "generation of {} active, epoch {}",
-                record.active, record.epoch
-            );
-            if let Some(previous) = record.previous {
-                text.push_str(", handed over from the one of ");
-                text.push_str(&previous.to_string());
-            }
-            checks.push(Check::Note(text));
+            let (active, epoch) = (record.active, record.epoch);
+            checks.push(Check::Note(match record.previous {
+                Some(previous) => format!(
+                    "generation of {active} active, epoch {epoch}, handed over from the one of {previous}"
+                ),
+                None => format!("generation of {active} active, epoch {epoch}"),
+            }));
         }
         checks.extend(coverage.iter().map(|covered| Check::Note(line(covered))));
         checks
@@ -336,6 +356,7 @@ impl Shown {
         let seen = self.seen();
         let hand_over = seen.hand_over.map(|since| since.elapsed());
         let standing_by = self.keeper.stands_by_for().is_some();
+        let traffic = self.keeper.traffic();
         self.keeper.look(|replica, now| {
             let record = replica.view().record();
             let coverage = replica.coverage(now);
@@ -354,8 +375,9 @@ impl Shown {
                     && lease.held_by.replica().is_some()
                     && replica.view().is_fresh(*shard, now)
             });
-            let shards = replica.view().leases().map(|(shard, _)| shard);
-            let serving: Vec<Shard> = shards.filter(|shard| replica.serves(*shard, now)).collect();
+            let serving: Vec<Shard> = Shard::all(active)
+                .filter(|shard| replica.serves(*shard, now))
+                .collect();
             let age = |since: Option<Instant>| {
                 since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
             };
@@ -378,6 +400,7 @@ impl Shown {
                 pages_unsaved: replica.sent_unsaved(),
                 replicas_differ: fit != Fit::Fits,
                 standing_by,
+                traffic,
                 serving,
             }
         })

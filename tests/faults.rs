@@ -109,7 +109,7 @@ impl World {
             config: server.kube_config(),
             clock,
             sharder: Sharder::default(),
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: vec![recorder.name()],
             membership: None,

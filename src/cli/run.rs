@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     app::{App, Options},
-    cluster::{self, Clock, Tap},
+    cluster::{self, Clock},
     membership,
     notify::{
         self,
@@ -86,7 +86,7 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         format!("cannot listen on {listen}: set ALERTKUBE_LISTEN to an address that is free")
     })?;
     let connection = args.cluster.connect().await?;
-    let known_name = known_name(cluster, &connection);
+    let cluster = known_name(cluster, &connection);
     let config = connection.config;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -103,33 +103,13 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         );
     }
 
-    let cluster = if let Some(name) = known_name {
-        name
-    } else {
-        let client = cluster::client(&config, &Tap::new("Namespace", Clock::system()))?;
-        tokio::select! {
-            uid = cluster::wait_for_cluster_uid(&client) => uid.unwrap_or_default(),
-            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
-        }
-    };
-
-    let membership = if args.ephemeral {
-        None
-    } else {
-        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = cluster::client(&config, &Tap::new("Lease", Clock::system()))?;
-        tokio::select! {
-            checked = cluster::check_rights(&client, &namespace) => checked?,
-            () = told_to_stop(&mut terminate, &mut interrupt) => return Ok(()),
-        }
-        Some(membership::Options {
-            name,
-            namespace,
-            pod_name,
-            timing,
-            takeover,
-        })
-    };
+    let membership = (!args.ephemeral).then(|| membership::Options {
+        name,
+        namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
+        pod_name,
+        timing,
+        takeover,
+    });
 
     let webhook = webhook_url
         .map(|url| anyhow::Ok(Webhook::new(notify::http_client()?, url, String::new())?))

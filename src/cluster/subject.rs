@@ -24,13 +24,14 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The subject as people write it: `Deployment shop/web`, `Node node-1`.
+    /// The subject as people write it: `Deployment shop/web`, `Node node-1`. What follows a `#`, which no name in Kubernetes has, only decides on the shard.
     pub fn title(&self) -> String {
         let Self {
             kind,
             namespace,
             name,
         } = self;
+        let name = name.split_once('#').map_or(&**name, |(name, _)| name);
         if namespace.is_empty() {
             format!("{kind} {name}")
         } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kube::core::ObjectMeta;
 
-use crate::shard::ownership::{Epoch, Shard, Version};
+use crate::shard::ownership::{Shard, Version};
 
 /// The largest total that is read from a name or from the record. What is decided runs over all shards of a total: one that somebody made up must not
 /// stall every replica.
@@ -83,11 +83,6 @@ pub fn shard_from(text: &str) -> Option<Shard> {
     };
     let sound = shard.index < shard.total && shard.total <= MAX_TOTAL;
     (sound && shard.to_string() == text).then_some(shard)
-}
-
-/// The epoch of a state, as its first part says. Nothing, if it does not say: then it is left alone, since old ones are deleted.
-pub(super) fn epoch_of_state(metadata: &ObjectMeta) -> Option<Epoch> {
-    annotation(metadata, "epoch")?.parse().ok()
 }
 
 /// The version of an object, if it is one that can be compared.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::{
     States,
     lease::{self, Draft},
+    locked,
     names::{Names, version},
     record,
     trouble::{Resource, Trouble, Troubles, Verb},
@@ -33,7 +34,7 @@ pub(super) const TIME_OUT: Duration = Duration::from_secs(5);
 /// The way to the API server. Nothing is tried twice here: whoever decides looks again first.
 #[derive(Debug)]
 pub(super) struct Transport<S> {
-    names: Names,
+    pub names: Names,
     clock: Clock,
     leases: Api<LeaseObject>,
     records: Api<ConfigMap>,
@@ -135,7 +136,7 @@ impl<S> Transport<S> {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.known)
     }
 
     async fn call_api<T>(

@@ -1,15 +1,11 @@
 //! What the API server does not let us do, said once and in plain words.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Mutex, time::Duration};
 
 use hyper_util::client::legacy;
 use kube::client::AuthError;
 
+use super::locked;
 use crate::{
     cluster::{Failure, find},
     text::{one_line, shorten},
@@ -157,7 +153,7 @@ impl Troubles {
             tracing::debug!("{text}");
             return;
         }
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = locked(&self.said);
         let old = said.insert((resource, verb), text.clone());
         drop(said);
         if old.as_ref() == Some(&text) {
@@ -170,7 +166,7 @@ impl Troubles {
     }
 
     pub fn worked(&self, verb: Verb, resource: Resource) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = locked(&self.said);
         let over = said.remove(&(resource, verb)).is_some();
         drop(said);
         if over {

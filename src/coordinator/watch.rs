@@ -12,7 +12,10 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, ObjectList, PartialObjectMeta, WatchEvent, WatchParams},
 };
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
 use super::{
     names::version,
@@ -29,15 +32,15 @@ const LIST: Duration = Duration::from_secs(30);
 /// A watch that ended sooner was not served: the next one waits.
 const SHORT: Duration = Duration::from_secs(10);
 
-/// What is seen.
+/// What is seen of an object.
 #[derive(Debug)]
-pub(super) enum Seen<K> {
-    /// An object, as it is in this version.
-    Object(Version, K),
-    /// In this version there is none of this name.
-    Gone(Version, String),
-    /// All that there is has been seen once.
-    Complete,
+pub(super) struct Seen<K> {
+    /// Since when it is so.
+    pub version: Version,
+    /// Its name.
+    pub name: String,
+    /// Nothing: there is none of this name.
+    pub object: Option<K>,
 }
 
 /// Where to look.
@@ -153,11 +156,12 @@ impl Selection {
     }
 }
 
-/// Watches for ever, and tells what it sees.
+/// Watches for ever, and tells what it sees; and once, when all that there is has been seen.
 pub(super) async fn watch<S: Source>(
     source: S,
     selection: Selection,
     troubles: &Troubles,
+    complete: oneshot::Sender<()>,
     see: impl FnMut(Seen<S::Object>) + Send,
 ) -> Infallible {
     let resource = source.resource();
@@ -166,6 +170,7 @@ pub(super) async fn watch<S: Source>(
         selection,
         troubles,
         see,
+        complete: Some(complete),
         names: BTreeSet::new(),
     };
     let mut backoff = Backoff::default();
@@ -187,6 +192,7 @@ struct Watch<'a, S, F> {
     selection: Selection,
     troubles: &'a Troubles,
     see: F,
+    complete: Option<oneshot::Sender<()>>,
     /// What there is, as far as it was seen.
     names: BTreeSet<String>,
 }
@@ -207,7 +213,10 @@ impl<S: Source, F: FnMut(Seen<S::Object>)> Watch<'_, S, F> {
         for name in missing {
             self.look(name).await?;
         }
-        (self.see)(Seen::Complete);
+        if let Some(complete) = self.complete.take() {
+            // Nobody waits any more when it stops.
+            _ = complete.send(());
+        }
 
         let seconds = fastrand::u32(WATCH_SECONDS);
         let end = Instant::now() + Duration::from_secs(seconds.into()) + GRACE;
@@ -242,7 +251,7 @@ impl<S: Source, F: FnMut(Seen<S::Object>)> Watch<'_, S, F> {
         Ok(())
     }
 
-    async fn list(&self, params: ListParams) -> Result<(Version, Vec<S::Object>), Failed> {
+    async fn list(&mut self, params: ListParams) -> Result<(Version, Vec<S::Object>), Failed> {
         let list = timeout(LIST, self.source.list(&params))
             .await
             .map_err(|_| (Verb::List, Trouble::Late(LIST)))?
@@ -258,8 +267,13 @@ impl<S: Source, F: FnMut(Seen<S::Object>)> Watch<'_, S, F> {
     fn tell(&mut self, verb: Verb, object: S::Object) -> Result<(), Failed> {
         let version = version(object.resource_version().as_deref());
         let version = version.ok_or((verb, Trouble::NO_VERSION))?;
-        self.names.insert(object.name_any());
-        (self.see)(Seen::Object(version, object));
+        let name = object.name_any();
+        self.names.insert(name.clone());
+        (self.see)(Seen {
+            version,
+            name,
+            object: Some(object),
+        });
         Ok(())
     }
 
@@ -270,7 +284,11 @@ impl<S: Source, F: FnMut(Seen<S::Object>)> Watch<'_, S, F> {
             return self.tell(Verb::List, object);
         }
         self.names.remove(&name);
-        (self.see)(Seen::Gone(version, name));
+        (self.see)(Seen {
+            version,
+            name,
+            object: None,
+        });
         Ok(())
     }
 }

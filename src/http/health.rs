@@ -25,6 +25,8 @@ pub struct Health(Arc<Mutex<State>>);
 struct State {
     last_beat: Instant,
     kinds: BTreeMap<KindId, Kind>,
+    /// What has to come before anything is watched, if something has.
+    waits: Option<&'static str>,
     /// What else there is to ask.
     others: Vec<Box<dyn Fn() -> Vec<Check> + Send>>,
 }
@@ -34,6 +36,7 @@ impl fmt::Debug for State {
         f.debug_struct("State")
             .field("last_beat", &self.last_beat)
             .field("kinds", &self.kinds)
+            .field("waits", &self.waits)
             .finish_non_exhaustive()
     }
 }
@@ -96,6 +99,7 @@ impl Health {
         Self(Arc::new(Mutex::new(State {
             last_beat: Instant::now(),
             kinds: kinds.iter().map(|kind| (*kind, Kind::default())).collect(),
+            waits: None,
             others: Vec::new(),
         })))
     }
@@ -103,6 +107,16 @@ impl Health {
     /// Asks for something else, too, whenever readiness is asked for.
     pub fn ask_also(&self, check: impl Fn() -> Vec<Check> + Send + 'static) {
         self.state().others.push(Box::new(check));
+    }
+
+    /// Says what is waited for before anything is watched: until [`Health::wait_over`], the program is not ready.
+    pub fn wait_for(&self, what: &'static str) {
+        self.state().waits = Some(what);
+    }
+
+    /// Says that nothing is waited for any more.
+    pub fn wait_over(&self) {
+        self.state().waits = None;
     }
 
     /// Says that the controller's loop goes round. To be called every few seconds, also when there is nothing to do.
@@ -186,7 +200,9 @@ impl Health {
     /// Whether the program [sees](Health::sees) the cluster, and nothing else is wrong.
     pub fn readiness(&self) -> Readiness {
         let state = self.state();
-        let others: Vec<_> = state.others.iter().flat_map(|ask| ask()).collect();
+        let waits = state.waits.map(|what| Check::Bad(what.to_owned()));
+        let others = state.others.iter().flat_map(|ask| ask());
+        let others: Vec<_> = waits.into_iter().chain(others).collect();
         let bad = others.iter().any(|check| matches!(check, Check::Bad(_)));
         Readiness {
             ready: state.sees() && !bad,

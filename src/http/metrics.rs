@@ -38,9 +38,6 @@ const DELIVERY_BUCKETS: [f64; 14] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
 
-/// How a request went: well; the object was of another version; it had no effect; or nobody knows.
-pub const OUTCOMES: [&str; 4] = ["ok", "conflict", "refused", "unknown"];
-
 /// The metrics of the program.
 pub struct Metrics {
     registry: Registry,
@@ -56,9 +53,6 @@ pub struct Metrics {
     coalesced: IntCounterVec,
     send_seconds: HistogramVec,
     delivery_seconds: HistogramVec,
-    lease_requests: IntCounterVec,
-    state_writes: IntCounterVec,
-    state_bytes: IntCounterVec,
     gauges: Gauges,
     scrape: Mutex<Vec<AtScrape>>,
 }
@@ -162,21 +156,6 @@ impl Metrics {
                 &[("receiver", receivers)],
                 &DELIVERY_BUCKETS,
             )?,
-            lease_requests: define.counters(
-                "lease_requests_total",
-                "Reads and writes of Leases, by how they went.",
-                &[("outcome", &OUTCOMES)],
-            )?,
-            state_writes: define.counters(
-                "state_writes_total",
-                "Writes of states, by how they went.",
-                &[("outcome", &OUTCOMES)],
-            )?,
-            state_bytes: define.counters(
-                "state_written_bytes_total",
-                "What was sent to write states.",
-                &[],
-            )?,
             gauges: Gauges::new(&define, &kinds, &rules, receivers)?,
             scrape: Mutex::new(Vec::new()),
             registry: define.0,
@@ -259,19 +238,6 @@ impl Metrics {
         self.coalesced
             .with_label_values(&[receiver])
             .inc_by(transitions);
-    }
-
-    /// Counts a read or a write of a Lease.
-    pub fn lease_request(&self, outcome: &str) {
-        self.lease_requests.with_label_values(&[outcome]).inc();
-    }
-
-    /// Counts a write of a state, and what it sent.
-    pub fn state_write(&self, outcome: &str, bytes: u64) {
-        self.state_writes.with_label_values(&[outcome]).inc();
-        self.state_bytes
-            .with_label_values::<&str>(&[])
-            .inc_by(bytes);
     }
 
     /// Sets gauges whenever the metrics are read. What is called must be quick, and must not read the metrics itself.

@@ -174,6 +174,12 @@ impl Outbox {
             .collect()
     }
 
+    /// The subject under which there is something about the alert of this identity.
+    pub fn subject_of(&self, identity: &Labels) -> Option<&Subject> {
+        let id = self.ids.get(identity)?;
+        self.entries.get(id).map(|entry| &entry.subject)
+    }
+
     /// Takes over what was written down about a subject. Of an alert that is in this queue already, more is known here.
     pub fn restore(&mut self, subject: &Subject, debts: &[Debt], now: Instant) {
         for debt in debts {

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 
 use crate::{alert::Severity, cluster::KindId};
 
-/// Every rule, kind by kind.
+/// Every rule that looks at objects, kind by kind.
 pub const RULES: &[&[&Rule]] = &[pod::RULES];
 
 /// Stands for a rule that there is no more, in what another version of this program has written down.
@@ -29,14 +29,30 @@ pub static RETIRED: Rule = Rule {
     description: "A rule that this version does not have.",
 };
 
-/// Every rule.
+/// A shard that nobody serves: see [`Unserved`](crate::unserved::Unserved). It looks at no object, so it is none of [`all`], and the metrics that count what
+/// rules find in objects do not have it.
+pub static SHARD_NOT_SERVED: Rule = Rule {
+    name: "AlertkubeShardNotServed",
+    // No object is of it: it has to be one.
+    kind: KindId::Pod,
+    severity: Severity::Critical,
+    // With the default lease duration: that, and a little.
+    r#for: Duration::from_secs(20),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "Nobody serves a shard: no alerts leave for its part of the cluster.",
+};
+
+/// Every rule that looks at objects.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten().copied()
 }
 
 /// The rule of this name.
 pub fn named(name: &str) -> Option<&'static Rule> {
-    all().find(|rule| rule.name == name)
+    all()
+        .chain([&SHARD_NOT_SERVED])
+        .find(|rule| rule.name == name)
 }
 
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.

@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::apps::v1::StatefulSet;
-use kube::{Api, Client};
+use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Pod};
+use kube::{Api, Client, api::DeleteParams};
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::support::{
-    self, ControlPlane, ControllerManager, Kubelet, PATIENCE, Webhook, create_namespace, eventually,
+    self, ControlPlane, ControllerManager, Kubelet, PATIENCE, Webhook, eventually,
 };
 
 /// The namespace that the manifests make, and the name of everything in it.
@@ -44,9 +44,6 @@ impl Bed {
         let webhook = Webhook::start();
         let kubelet = Kubelet::start(&plane, ALERTKUBE, ALERTKUBE);
         kubelet.set("ALERTKUBE_WEBHOOK_URL", Some(&webhook.url()));
-        // TODO(h-settings)
-        kubelet.set("ALERTKUBE_POD_NAME", None);
-        kubelet.set("ALERTKUBE_NAMESPACE", None);
         Self {
             _controllers: ControllerManager::start(&plane),
             kubelet,
@@ -93,9 +90,22 @@ impl Bed {
         api.get(ALERTKUBE).await.ok()
     }
 
-    /// Creates a namespace for objects to break.
-    pub async fn create_namespace(&self, name: &str) {
-        create_namespace(&self.client, name).await;
+    /// Starts one in which alertkube runs with this many replicas, all of them ready.
+    pub async fn with_replicas(total: u32) -> Self {
+        let this = Self::start().await;
+        this.apply(total).await;
+        this.wait_rolled_out(total).await;
+        this
+    }
+
+    /// Deletes a pod: with its own grace period, or with another; 0 is by force, and nobody waits for its end.
+    pub async fn delete_pod(&self, name: &str, grace_period_seconds: Option<u32>) {
+        let pods = Api::<Pod>::namespaced(self.client.clone(), ALERTKUBE);
+        let parameters = DeleteParams {
+            grace_period_seconds,
+            ..DeleteParams::default()
+        };
+        pods.delete(name, &parameters).await.unwrap();
     }
 }
 

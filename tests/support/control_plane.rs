@@ -375,15 +375,25 @@ pub(super) async fn client_of(kubeconfig: &Path) -> Option<Client> {
 
 /// Sends an object to the API server, and panics unless it is accepted.
 pub(super) async fn send(client: &Client, method: Method, path: &str, object: &Value) {
+    if let Err(error) = try_send(client, method.clone(), path, object).await {
+        panic!("{method} {path}: {error}");
+    }
+}
+
+/// Sends an object to the API server.
+pub(super) async fn try_send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    object: &Value,
+) -> kube::Result<()> {
     let request = http::Request::builder()
-        .method(&method)
+        .method(method)
         .uri(path)
         .header("content-type", "application/json")
         .body(serde_json::to_vec(object).unwrap())
         .unwrap();
-    if let Err(error) = client.request_text(request).await {
-        panic!("{method} {path}: {error}");
-    }
+    client.request_text(request).await.map(|_| ())
 }
 
 /// A server process, and the log that it writes.
@@ -396,11 +406,11 @@ pub(super) struct Server {
 }
 
 /// Runs a command until it ends, or until standard input is closed, which kills it. The kernel closes the other end of the pipe however the test process ends,
-/// so no server outlives its test.
+/// so no server outlives its test. Who ends the whole group of processes by a signal does not end the one that sees to this.
 const SUPERVISOR: &str = r#"
     exec 3<&0
     "$@" 3<&- & server=$!
-    { cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
+    { trap '' INT TERM HUP; cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
     wait $server
 "#;
 

@@ -17,7 +17,7 @@ pub use forwarder::Flow;
 pub use kubelet::{Event, Happening, Kubelet, Node, Pod};
 pub use objects::{Sketch, create_namespace, minutes, mk_pod};
 pub use program::{Program, Tripwire, fresh_name};
-pub use webhook::{Answer, Page, Webhook};
+pub use webhook::{Answer, Message, Page, Webhook};
 
 use std::{
     fmt::Display,

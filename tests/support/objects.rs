@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::control_plane::send;
+use super::control_plane::{send, try_send};
 
 /// The time that long ago, as the API writes times.
 pub(super) fn ago(duration: Duration) -> String {
@@ -223,18 +223,42 @@ impl Sketch {
         self.update(client, namespace).await;
     }
 
+    /// Creates the pod, with its status, unless it is there already.
+    pub async fn try_create(&self, client: &Client, namespace: &str) -> kube::Result<()> {
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        match try_send(client, Method::POST, &pods, &self.object).await {
+            Err(kube::Error::Api(answer)) if answer.is_already_exists() => {}
+            other => other?,
+        }
+        self.try_update(client, namespace).await
+    }
+
     /// Gives the pod, which is there already, the status of this sketch.
     pub async fn update(&self, client: &Client, namespace: &str) {
+        self.try_update(client, namespace).await.unwrap();
+    }
+
+    /// Gives the pod, which is there already, the status of this sketch, if the API server answers.
+    pub async fn try_update(&self, client: &Client, namespace: &str) -> kube::Result<()> {
         let mut object = self.object.clone();
         object["status"] = self.status.clone();
         let status = format!("{}/status", self.path(namespace));
-        send(client, Method::PUT, &status, &object).await;
+        try_send(client, Method::PUT, &status, &object).await
     }
 
     /// Deletes the pod at once, as a kubelet does when its containers have stopped.
     pub async fn delete(&self, client: &Client, namespace: &str) {
         let now = json!({ "gracePeriodSeconds": 0 });
         send(client, Method::DELETE, &self.path(namespace), &now).await;
+    }
+
+    /// Deletes the pod at once, unless it is gone already.
+    pub async fn try_delete(&self, client: &Client, namespace: &str) -> kube::Result<()> {
+        let now = json!({ "gracePeriodSeconds": 0 });
+        match try_send(client, Method::DELETE, &self.path(namespace), &now).await {
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+            other => other,
+        }
     }
 
     fn path(&self, namespace: &str) -> String {

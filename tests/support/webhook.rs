@@ -170,6 +170,11 @@ impl Webhook {
         self.shared.delivered.borrow().clone()
     }
 
+    /// The messages that were accepted so far, and news of each that will be.
+    pub fn subscribe(&self) -> watch::Receiver<Vec<Message>> {
+        self.shared.delivered.subscribe()
+    }
+
     /// The alerts of a namespace that were delivered so far, in their order.
     pub fn pages(&self, namespace: &str) -> Vec<Page> {
         pages(&self.shared.delivered.borrow(), namespace)

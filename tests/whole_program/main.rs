@@ -18,6 +18,7 @@
 mod support;
 
 mod command_line;
+mod coordinator;
 mod delivery;
 mod harness;
 mod memory;

@@ -111,16 +111,16 @@ async fn each_page_comes_from_its_owner(total: u32) {
         webhook.assert_exactly(&ns, expected);
     }
     let pages = webhooks.iter().flat_map(|webhook| webhook.pages(&early));
-    let mut paged: Vec<_> = pages
+    let mut told: Vec<_> = pages
         .map(|page| {
             assert_eq!(page.status, "firing", "{page:?}");
             page.labels["workload"].clone()
         })
         .collect();
-    paged.sort();
+    told.sort();
     let mut names: Vec<_> = broken.iter().map(|(name, ..)| name.clone()).collect();
     names.sort();
-    assert_eq!(paged, names);
+    assert_eq!(told, names);
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn play(args: &Args, screen: &Screen) -> anyhow::Result<()> {
             config: server.kube_config(),
             clock: clock.clone(),
             sharder: Sharder::new(shard, args.shards)?,
-            cluster: String::new(),
+            cluster: Some(String::new()),
             listener: None,
             receivers: vec!["stdout"],
             membership: None,

@@ -1,5 +1,6 @@
 //! Leases and the record, as they are kept.
 
+use k8s_openapi::api::{coordination::v1::Lease as LeaseObject, core::v1::ConfigMap};
 use serde_json::{Value, json};
 
 use super::{

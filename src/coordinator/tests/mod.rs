@@ -2,13 +2,14 @@
 
 mod codec;
 mod transport;
+mod watch;
 mod world;
 
 use http::StatusCode;
 use serde_json::json;
 use tokio::time::{advance, sleep};
 
-use self::world::{Member, World, always, eventually};
+use self::world::{Member, NAMESPACE, World, always, eventually};
 use super::*;
 use crate::{
     cluster::Subject,
@@ -224,6 +225,13 @@ async fn a_renewal_of_which_the_answer_is_lost_costs_nothing() {
     always(s(60), "it serves", || member.serves(0, 1)).await;
     assert_eq!(fault.struck(), 1);
     assert_eq!(world.lease(0, 1)["spec"]["leaseTransitions"], 1);
+    let traffic = member.coordinator.traffic();
+    assert_eq!(traffic.leases.unknown, 1, "{traffic:?}");
+    assert!(traffic.leases.ok > 20, "{traffic:?}");
+    assert!(
+        traffic.state_writes.ok > 0 && traffic.state_bytes > 0,
+        "{traffic:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -498,27 +506,6 @@ async fn watches_that_break_in_any_way_are_taken_up_again() {
     silence.lift();
     first.stop.cancel();
     eventually(s(90), "the second serves", || second.serves(0, 1)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_goes_while_nobody_watches_is_seen_to_be_gone() {
-    let world = World::new().await;
-    let _first = serving(&world, "0/2/a").await;
-    let second = serving(&world, "1/2/b").await;
-    sleep(s(5)).await;
-    let refuse = Fault::Refuse(StatusCode::SERVICE_UNAVAILABLE, None);
-    let faults = world.server.faults();
-    let blind = faults.inject(refuse, On::any().verb(Verb::List));
-    let ended = faults.inject(Fault::EndWatches(End::Cut), On::any());
-    ended.wait_struck(6).await;
-    second.kill().await;
-    world.delete(&LEASES, "ak-shard-1-of-2");
-    sleep(s(5)).await;
-    blind.lift();
-    let taken = eventually(s(20), "the heir has taken it", || {
-        world.lease(1, 2)["spec"]["holderIdentity"] == "0/2/a"
-    });
-    taken.await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 
 use super::{

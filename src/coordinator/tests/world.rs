@@ -10,7 +10,8 @@ use std::{
 
 use futures::TryFutureExt as _;
 use serde_json::{Value, json};
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{sync::oneshot, task::JoinHandle, time::sleep};
+use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service as _, service_fn};
 
 use kube::core::ObjectMeta;
@@ -200,7 +201,6 @@ impl World {
             names: self.names.clone(),
             states: self.states(),
             clock,
-            metrics: Arc::new(Metrics::new(0, 1, &[], &[]).unwrap()),
         };
         let (sync, synced) = oneshot::channel();
         let stop = CancellationToken::new();

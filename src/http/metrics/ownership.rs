@@ -5,7 +5,13 @@ use std::time::Duration;
 use prometheus::{Gauge, GaugeVec, IntCounterVec};
 
 use super::define::Define;
-use crate::shard::ownership::Shard;
+use crate::{
+    coordinator::{Outcomes, Traffic},
+    shard::ownership::Shard,
+};
+
+/// How a request went: well; the object was of another version; it had no effect; or nobody knows.
+const OUTCOMES: [&str; 4] = ["ok", "conflict", "refused", "unknown"];
 
 /// Who serves what, and what is remembered of it.
 #[derive(Debug, Default)]
@@ -40,9 +46,11 @@ pub struct Ownership {
     pub replicas_differ: bool,
     /// Whether another replica holds the own shard.
     pub standing_by: bool,
+    /// What was asked of the API server so far.
+    pub traffic: Traffic,
 }
 
-/// The gauges, and a counter that is kept elsewhere.
+/// The gauges, and counters that are kept elsewhere.
 pub(super) struct OwnershipGauges {
     serving: GaugeVec,
     shards: GaugeVec,
@@ -57,6 +65,9 @@ pub(super) struct OwnershipGauges {
     pages_unsaved: IntCounterVec,
     replicas_differ: Gauge,
     standing_by: Gauge,
+    lease_requests: IntCounterVec,
+    state_writes: IntCounterVec,
+    state_bytes: IntCounterVec,
 }
 
 impl OwnershipGauges {
@@ -118,6 +129,21 @@ impl OwnershipGauges {
                 "standing_by",
                 "Whether another replica holds this one's shard (1).",
             )?,
+            lease_requests: define.counters(
+                "lease_requests_total",
+                "Reads and writes of Leases, by how they went.",
+                &[("outcome", &OUTCOMES)],
+            )?,
+            state_writes: define.counters(
+                "state_writes_total",
+                "Writes of states, by how they went.",
+                &[("outcome", &OUTCOMES)],
+            )?,
+            state_bytes: define.counters(
+                "state_written_bytes_total",
+                "What was sent to write states.",
+                &[],
+            )?,
         })
     }
 
@@ -143,10 +169,30 @@ impl OwnershipGauges {
         self.renewal_age.set(shown.renewal_age.as_secs_f64());
         self.unsaved.set(shown.unsaved.as_secs_f64());
         self.remembered.set(shown.remembered as f64);
-        let counter = self.pages_unsaved.with_label_values::<&str>(&[]);
-        counter.inc_by(shown.pages_unsaved.saturating_sub(counter.get()));
+        raise(&self.pages_unsaved, &[], shown.pages_unsaved);
+        raise(&self.state_bytes, &[], shown.traffic.state_bytes);
+        for (counter, outcomes) in [
+            (&self.lease_requests, shown.traffic.leases),
+            (&self.state_writes, shown.traffic.state_writes),
+        ] {
+            let Outcomes {
+                ok,
+                conflict,
+                refused,
+                unknown,
+            } = outcomes;
+            for (outcome, count) in OUTCOMES.iter().zip([ok, conflict, refused, unknown]) {
+                raise(counter, &[outcome], count);
+            }
+        }
         self.replicas_differ
             .set(u8::from(shown.replicas_differ).into());
         self.standing_by.set(u8::from(shown.standing_by).into());
     }
+}
+
+/// Raises a counter to what was counted elsewhere.
+fn raise(counter: &IntCounterVec, labels: &[&str], count: u64) {
+    let counter = counter.with_label_values(labels);
+    counter.inc_by(count.saturating_sub(counter.get()));
 }

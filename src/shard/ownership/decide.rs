@@ -159,6 +159,11 @@ impl Situation<'_> {
                 .all(|(_, lease)| lease.held_by.replica().is_none_or(of_active))
     }
 
+    /// The ordinal of the replica that serves a shard, or would have to: that of its index if it is up, or else the next one.
+    pub(super) fn heir_of(&self, shard: Shard) -> u32 {
+        heir(shard.index, &self.live())
+    }
+
     fn leases(&self, record: &Record) -> Vec<Action> {
         let wanted = self.wanted(record);
         let held = self

@@ -15,6 +15,15 @@
 //! [`decide()`] is rules 1 to 3, and says when 4 is due: a pure function of what is seen, who one is, and one's own clock. [`Replica`] is what one replica does about it, and
 //! 4 to 6: it takes in answers, watch events and time, and gives out requests. It does no I/O itself, so that a simulation can put thousands of
 //! crashes, pauses, cuts and rescales into minutes (`tests/ownership`).
+//!
+//! # A shard's state
+//!
+//! Who has read a state writes it at once, with its own token ([`Writer`]): that write is a fence, since a former holder's, decided from an older version, fails from then
+//! on, and nothing is sent before it. What is sent for the first time is [promised](Replica::promise): it waits until a write that contains it has succeeded. Both are
+//! waited for 2 s, and not longer: paging comes first. What nobody waits for is written once a second, and less often when it is much.
+//!
+//! A write that ends in a conflict, or without an answer, costs nothing: the state is read again, after the Lease, and unless somebody else has written it in the
+//! same epoch, what is known goes on. What is known, and what is forgotten, is told as [`Change`]s, in portions while a hand-over goes on.
 
 mod coverage;
 mod decide;

@@ -51,6 +51,8 @@ pub struct Api {
     pub no_state_writes: f64,
     /// ... and reads, watches included.
     pub no_reads: f64,
+    /// Writes of pods that are gone, each with the version it expects: until then they land right after the next read of their state.
+    pub late: BTreeMap<Shard, (f64, Version, State<Memory>)>,
     /// Writes that should not have been possible.
     pub violations: Vec<String>,
 }
@@ -79,6 +81,11 @@ impl Api {
             Object::State(state) => Some(Rc::clone(state)),
             _ => None,
         }
+    }
+
+    pub fn state_and_version(&self, shard: Shard) -> Option<(Version, Rc<State<Memory>>)> {
+        let last = self.past.get(&Name::State(shard))?.last()?;
+        Some((last.version, self.state(shard)?))
     }
 
     /// Whether what is known of a key, or something newer, is in any state.
@@ -161,12 +168,20 @@ impl Api {
             Call::ReadRecord => Answer::Record(self.read(Name::Record), self.record().cloned()),
             Call::ReadState(shard) => {
                 let state = self.state(*shard).map(|state| (*state).clone());
-                Answer::State(self.read(Name::State(*shard)), state)
+                let version = self.read(Name::State(*shard));
+                if let Some((until, expect, state)) = self.late.remove(shard)
+                    && at < until
+                {
+                    let object = Some(Object::State(Rc::new(state)));
+                    self.write(at, Name::State(*shard), Some(expect), object);
+                }
+                Answer::State(version, state)
             }
         }
     }
 
-    /// Each writer names itself, and one that held the Lease earlier writes nothing over what a later one has written.
+    /// Each writer names itself; one that held the Lease earlier writes nothing over what a later one has written; and the later one knows what the earlier one has
+    /// written, however late that was.
     fn check_fence(&mut self, shard: Shard, old: Option<&State<Memory>>, new: &State<Memory>) {
         let Some(writer) = &new.writer else {
             self.violations.push(format!("{shard} has no writer"));
@@ -175,10 +190,16 @@ impl Api {
         if let Some(old) = old
             && old.epoch == new.epoch
             && let Some(before) = &old.writer
-            && before.transitions > writer.transitions
+            && before != writer
         {
-            self.violations
-                .push(format!("{shard}: {writer:?} writes over {before:?}"));
+            let newer = |(key, known): &(&ShardKey, &Known)| {
+                let new = new.alerts.get(*key);
+                new.is_none_or(|new| (new.version, new.sent) < (known.version, known.sent))
+            };
+            if before.transitions > writer.transitions || old.alerts.iter().any(|it| newer(&it)) {
+                self.violations
+                    .push(format!("{shard}: {writer:?} writes over {before:?}"));
+            }
         }
     }
 

@@ -19,11 +19,12 @@ const BETWEEN: Duration = Duration::from_secs(1);
 pub struct Listener {
     /// What was said to be known.
     known: BTreeMap<Shard, BTreeSet<Option<Shard>>>,
+    since: BTreeMap<Shard, Instant>,
     /// Reads of states that are under way, and what came of the last of each.
     asked: BTreeMap<RequestId, Shard>,
     read: BTreeMap<Shard, State<Memory>>,
-    /// What was promised, which version, and when.
-    pub promised: BTreeMap<ShardKey, (u64, Instant)>,
+    /// What was promised and is not known to be written: in which shard's state, and when.
+    pub promised: BTreeMap<ShardKey, (Shard, Instant)>,
     /// When each state was last written, and whether it was since it was read.
     wrote: BTreeMap<Shard, Instant>,
     fenced: BTreeSet<Shard>,
@@ -33,6 +34,8 @@ impl Listener {
     pub fn ask(&mut self, id: RequestId, call: &Call<Memory>) {
         if let Call::ReadState(shard) = call {
             self.asked.insert(id, *shard);
+            // The first write after it is waited for.
+            self.fenced.remove(shard);
         }
     }
 
@@ -46,9 +49,14 @@ impl Listener {
     }
 
     /// Something new is to be sent.
-    pub fn promise(&mut self, key: ShardKey, version: u64, now: Instant) {
-        let (promised, _) = self.promised.entry(key).or_insert((version, now));
-        *promised = version;
+    pub fn promise(&mut self, key: ShardKey, home: Shard, now: Instant) {
+        self.promised.entry(key).or_insert((home, now));
+    }
+
+    /// Whether a shard's state was read that long ago.
+    pub fn has_known_for(&self, shard: Shard, now: Instant) -> bool {
+        let since = self.since.get(&shard);
+        since.is_some_and(|since| *since + UNSAVED <= now)
     }
 
     /// Whether a version that is not written may be sent now.
@@ -66,8 +74,6 @@ impl Listener {
         api: &Api,
         now: Instant,
     ) -> Option<String> {
-        self.promised
-            .retain(|key, (version, _)| !api.has(key, *version));
         let last = self.wrote.insert(shard, now);
         let lease = replica.view().lease(shard)?;
         let named = state.writer.as_ref().is_some_and(|writer| {
@@ -82,7 +88,7 @@ impl Listener {
         }
         let awaited = !replica.serves(shard, now)
             || !self.fenced.contains(&shard)
-            || self.promised.keys().any(|key| shard.owns(key))
+            || self.promised.values().any(|(home, _)| *home == shard)
             || api
                 .state(shard)
                 .is_none_or(|old| old.adopted != state.adopted);
@@ -96,6 +102,7 @@ impl Listener {
         replica: &Replica<Memory>,
         change: &Change,
         lenient: bool,
+        now: Instant,
     ) -> Option<String> {
         match change {
             Change::Known(shard, portion) => {
@@ -104,6 +111,7 @@ impl Listener {
                 if all || !told.insert(*portion) {
                     return Some(format!("{change:?} is told again"));
                 }
+                self.since.entry(*shard).or_insert(now);
                 let known = replica.alerts(*shard);
                 let lacks = |from: Shard, epochs: u64| {
                     let record = replica.view().record()?;
@@ -123,13 +131,15 @@ impl Listener {
                 lacks.map(|lacks| format!("{change:?}, but not {lacks:?}"))
             }
             Change::Forgot(shard) => {
-                self.fenced.remove(shard);
+                self.since.remove(shard);
+                self.promised.retain(|_, (home, _)| home != shard);
                 let told = self.known.remove(shard);
                 told.is_none()
                     .then(|| format!("{change:?} is told of what was not known"))
             }
             Change::Saved(shard) => {
                 self.fenced.insert(*shard);
+                self.promised.retain(|_, (home, _)| home != shard);
                 None
             }
             Change::Serves(_)

@@ -64,6 +64,10 @@ impl<A: Alerts> Replica<A> {
                 self.view.forget_state(shard, version);
             }
             (Object::Lease(shard), purpose) => {
+                if matches!(purpose, Purpose::Read) && outcome == Outcome::Good {
+                    let looked = self.looked.entry(shard).or_insert(sent);
+                    *looked = sent.max(*looked);
+                }
                 self.answer_to_lease(shard, &purpose, outcome, sent);
                 self.note_read(shard, outcome == Outcome::Good);
             }

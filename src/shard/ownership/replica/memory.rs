@@ -43,12 +43,22 @@ impl<A: Alerts> Replica<A> {
     /// Something is about to be sent for a key for the first time, and its [alerts](Self::alerts_mut) say so by now: they are written at once, and
     /// [`begin_send`](Self::begin_send) waits for that, for 2 s.
     pub fn promise(&mut self, key: &ShardKey, now: Instant) {
+        self.wait_for_save(key, true, now);
+    }
+
+    /// The same for what is no page: [`begin_send`](Self::begin_send) waits for a write for up to 2 s, too, but none is made for it before its time. So who
+    /// takes over after a crash knows that the page before was delivered, and does not repeat it for what is over.
+    pub fn await_save(&mut self, key: &ShardKey, now: Instant) {
+        self.wait_for_save(key, false, now);
+    }
+
+    fn wait_for_save(&mut self, key: &ShardKey, urgent: bool, now: Instant) {
         let active = self.record().map(|record| Shard::of(key, record.active));
         let Some(shard) = self.home(key).or(active) else {
             return;
         };
         if let Some(book) = self.held.get_mut(&shard).and_then(Held::book_mut) {
-            book.promise(*key, now);
+            book.promise(*key, urgent, now);
         }
     }
 

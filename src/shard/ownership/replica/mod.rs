@@ -20,8 +20,8 @@ use self::{
     stop::Stop,
 };
 use super::{
-    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard, Timing,
-    Version, View, coverage::Coverage,
+    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard, Situation,
+    Timing, Version, View, coverage::Coverage,
 };
 
 pub use request::{Answer, Call, Change, Leave, Output, Request, RequestId, Step};
@@ -53,6 +53,8 @@ pub struct Replica<A> {
     pending: BTreeMap<RequestId, Pending>,
     /// Objects that were not as expected, or whose write has an unknown outcome: to be read again before the next write.
     doubtful: BTreeSet<Object>,
+    /// When the last reads of Leases that were answered were sent.
+    looked: BTreeMap<Shard, Instant>,
     /// Objects for which the API server has just failed: not before then.
     not_before: BTreeMap<Object, Instant>,
     /// The same for deleting, which may be refused for ever (it is a right of its own), and must hold up nothing else.
@@ -135,6 +137,7 @@ impl<A: Alerts> Replica<A> {
             next_id: 0,
             pending: BTreeMap::new(),
             doubtful: BTreeSet::new(),
+            looked: BTreeMap::new(),
             not_before: BTreeMap::new(),
             no_delete_before: BTreeMap::new(),
             requests: Vec::new(),
@@ -202,6 +205,21 @@ impl<A: Alerts> Replica<A> {
         self.coverage.at(&self.view, now)
     }
 
+    /// The ordinal of the next replica in the ring that is up, from the index of a shard on: who is to see to it that the shard is served.
+    pub fn heir_of(&self, shard: Shard, now: Instant) -> u32 {
+        self.situation(now).heir_of(shard)
+    }
+
+    /// Reads a shard's Lease at the next turn, not from a cache: a watch can stand still for a while without anybody noticing.
+    pub fn look_at(&mut self, shard: Shard) {
+        self.doubtful.insert(Object::Lease(shard));
+    }
+
+    /// When the last such read that was answered was sent, if there was one.
+    pub fn looked_at(&self, shard: Shard) -> Option<Instant> {
+        self.looked.get(&shard).copied()
+    }
+
     // === The turn ===
 
     /// Looks at how things are, and says what to ask for. It can be called at any time, and asks for nothing twice.
@@ -248,6 +266,20 @@ impl<A: Alerts> Replica<A> {
     }
 
     // === Small things ===
+
+    const fn situation(&self, now: Instant) -> Situation<'_> {
+        Situation {
+            view: &self.view,
+            me: &self.me,
+            takeover: self.takeover,
+            now,
+        }
+    }
+
+    /// Who this replica is.
+    pub const fn me(&self) -> &Holder {
+        &self.me
+    }
 
     /// What is seen.
     pub const fn view(&self) -> &View {

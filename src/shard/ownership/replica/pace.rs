@@ -70,25 +70,39 @@ struct Promise {
     /// Of the book.
     revision: u64,
     since: Instant,
+    /// Whether the write is not put off for it.
+    urgent: bool,
 }
 
 impl Promises {
     /// One that is made again waits for the newer write, but not for longer: a condition that changes all the time is paged, too.
-    pub fn add(&mut self, key: ShardKey, revision: u64, now: Instant) {
-        let since = now;
-        self.0
-            .entry(key)
-            .or_insert(Promise { revision, since })
-            .revision = revision;
+    pub fn add(&mut self, key: ShardKey, revision: u64, urgent: bool, now: Instant) {
+        let promise = self.0.entry(key).or_insert(Promise {
+            revision,
+            since: now,
+            urgent,
+        });
+        promise.revision = revision;
+        promise.urgent |= urgent;
     }
 
-    /// All up to this revision of the book are kept.
-    pub fn written(&mut self, revision: u64) {
+    /// All up to this revision of the book are kept. Whether there were any.
+    pub fn written(&mut self, revision: u64) -> bool {
+        let open = self.0.len();
         self.0.retain(|_, promise| promise.revision > revision);
+        self.0.len() < open
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub fn are_urgent(&self) -> bool {
+        self.0.values().any(|promise| promise.urgent)
+    }
+
+    pub fn is_urgent(&self, key: &ShardKey) -> bool {
+        self.0.get(key).is_some_and(|promise| promise.urgent)
     }
 
     /// Until when a send for this key waits.

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::{
-    super::{
-        Action, Alerts, Epoch, HeldBy, Lease, Shard, Situation, State, Version, Writer, decide,
-    },
+    super::{Action, Alerts, Epoch, HeldBy, Lease, Shard, State, Version, Writer, decide},
     Call, Object, Purpose, Replica, Step,
     held::{Basis, Book, Look},
 };
@@ -30,12 +28,7 @@ enum LastWrite {
 
 impl<A: Alerts> Replica<A> {
     pub(super) fn work(&mut self, now: Instant) {
-        let situation = Situation {
-            view: &self.view,
-            me: &self.me,
-            takeover: self.takeover,
-            now,
-        };
+        let situation = self.situation(now);
         let mut drafts = BTreeMap::new();
         let actions = if self.allowed {
             decide(situation)

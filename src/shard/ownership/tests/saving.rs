@@ -113,7 +113,8 @@ fn what_a_former_holder_writes_before_the_fence_is_taken_over() {
     bench.server.set_state(OWN, 1, &[(own_key(), 1)]);
     bench.replica.synced();
     bench.watch();
-    let fence = loop {
+    let mut fence = None;
+    for _ in 0..5 {
         let requests = bench.poll();
         let (writes, others): (Vec<_>, Vec<_>) = requests
             .into_iter()
@@ -121,10 +122,9 @@ fn what_a_former_holder_writes_before_the_fence_is_taken_over() {
         for request in others {
             bench.answer(request);
         }
-        if let Some(write) = writes.into_iter().next() {
-            break write;
-        }
-    };
+        fence = fence.or_else(|| writes.into_iter().next());
+    }
+    let fence = fence.unwrap();
     assert!(bench.replica.knows(&own_key()));
     bench.changes.clear();
     // It was under way when the Lease was lost, and lands now.
