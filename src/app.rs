@@ -229,12 +229,14 @@ impl App {
             failed = serving => Err(failed),
             () = ended => Err(AppError::Receiver),
         };
-        info!("stopping: delivering what is owed");
+        if !drain.is_zero() {
+            info!("stopping: delivering what is owed");
+        }
         let owed: usize = join_all(workers.into_iter().map(|worker| worker.shutdown(drain)))
             .await
             .into_iter()
             .sum();
-        if owed > 0 {
+        if owed > 0 && !drain.is_zero() {
             warn!(alerts = owed, "stopped with messages undelivered");
         }
         result

@@ -10,6 +10,7 @@ use std::{
 };
 
 use futures::{Stream, StreamExt as _};
+use jiff::Timestamp;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep_until},
@@ -18,11 +19,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use crate::{
-    alert::{Engine, Notice, Severity, State, Transition},
+    alert::{Engine, Labels, Notice, Severity, State, Transition},
     cluster::{Clock, Event, Failure, KindId, Object, Subject},
     custody::{Custody, Portion, Turn},
     http::{Gauges, Health, Metrics, WatchEvent},
-    notify, rules,
+    notify::{self, Queue},
+    rules,
     shard::{Gate, ShardKey},
     unserved::Unserved,
 };
@@ -36,6 +38,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How often what is remembered is looked through for what is too old.
 const TIDYING: Duration = Duration::from_secs(60);
 
+/// How long after the first list it is known which objects there are. What is taken over later is older than what was seen since.
+const ROLL: Duration = Duration::from_secs(120);
+
 /// How many malformed objects are remembered, so that each is reported once.
 const MALFORMED_REMEMBERED: usize = 1000;
 
@@ -48,7 +53,7 @@ pub struct Controller {
     /// The shards that nobody serves, if they are watched over.
     unserved: Option<Unserved>,
     clock: Clock,
-    receivers: Vec<notify::Handle>,
+    receivers: Arc<[notify::Handle]>,
     metrics: Arc<Metrics>,
     health: Health,
     counts: Arc<Mutex<Counts>>,
@@ -92,7 +97,7 @@ impl Controller {
             custody,
             unserved: None,
             clock,
-            receivers,
+            receivers: receivers.into(),
             metrics,
             health,
             counts,
@@ -112,6 +117,9 @@ impl Controller {
         let mut events = std::pin::pin!(events.ready_chunks(BATCH));
         let mut housekeeping = Instant::now();
         let mut tidying = Instant::now() + TIDYING;
+        // What is remembered comes after the first list.
+        self.engine.call_roll(self.custody.is_some());
+        let mut roll_until = None;
         loop {
             let due = self
                 .engine
@@ -145,6 +153,11 @@ impl Controller {
             {
                 // Nobody may have asked for it.
                 _ = synced.send(());
+                roll_until = Some(Instant::now() + ROLL);
+            }
+            if roll_until.is_some_and(|until| until <= Instant::now()) {
+                self.engine.call_roll(false);
+                roll_until = None;
             }
             if Instant::now() >= housekeeping {
                 self.look_after_shards();
@@ -232,13 +245,19 @@ impl Controller {
         }
     }
 
-    /// Lets time pass in the engine, tells what comes of it, and writes down what has changed. All of that in one turn, without a wait: no queue can be asked in
-    /// between, and so no page leaves before what it promises is written down.
+    /// Lets time pass in the engine, tells what comes of it, and writes down what has changed. All of that with the queues in hand: no page leaves before what it
+    /// promises is written down.
     fn let_time_pass(&mut self) {
+        let receivers = Arc::clone(&self.receivers);
+        let mut queues = queues(&receivers);
+        self.let_time_pass_with(&mut queues);
+    }
+
+    fn let_time_pass_with(&mut self, queues: &mut [Queue<'_>]) {
         self.engine.advance(self.clock.now());
         let mut ended = Vec::new();
         for notice in self.engine.take_notices() {
-            if let Some(notice) = self.emit(notice)
+            if let Some(notice) = self.emit(notice, queues)
                 && matches!(notice.transition, Transition::Resolved(_))
             {
                 ended.push(notice);
@@ -247,13 +266,13 @@ impl Controller {
         let touched = self.engine.take_touched();
         if self.custody.is_some() {
             for subject in touched {
-                self.write_down(&subject, &ended);
+                self.write_down(&subject, queues, &ended);
             }
         }
     }
 
     /// Hands a notice to the receivers, if this replica pages for its subject: gate 1.
-    fn emit(&mut self, notice: Notice) -> Option<Arc<Notice>> {
+    fn emit(&mut self, notice: Notice, queues: &mut [Queue<'_>]) -> Option<Arc<Notice>> {
         let alert = &notice.alert;
         if !self.is_mine(&alert.shard_key) {
             debug!(subject = %alert.subject, alertname = alert.rule.name, "another replica pages for it");
@@ -266,14 +285,8 @@ impl Controller {
         }
         self.metrics.transition(notice.transition, alert.severity);
         let notice = Arc::new(notice);
-        self.push(&notice);
+        push(queues, &notice);
         Some(notice)
-    }
-
-    fn push(&self, notice: &Arc<Notice>) {
-        for receiver in &self.receivers {
-            receiver.push(Arc::clone(notice));
-        }
     }
 
     fn is_mine(&self, key: &ShardKey) -> bool {
@@ -283,7 +296,7 @@ impl Controller {
         }
     }
 
-    fn write_down(&self, subject: &Subject, ended: &[Arc<Notice>]) {
+    fn write_down(&self, subject: &Subject, queues: &[Queue<'_>], ended: &[Arc<Notice>]) {
         if let Some(custody) = &self.custody
             && custody.has(&ShardKey::of(subject))
         {
@@ -293,7 +306,7 @@ impl Controller {
                 .map(|notice| &**notice)
                 .filter(|notice| notice.alert.subject == *subject)
                 .collect();
-            custody.write_down(subject, memory, &self.receivers, &ended, self.clock.now());
+            custody.write_down(subject, memory, queues, &ended, self.clock.now());
         }
     }
 
@@ -304,7 +317,7 @@ impl Controller {
             Turn::Drop(shard) => {
                 let mut unserved = self.unserved.take();
                 let theirs = |key: &ShardKey| shard.owns(key) && !self.is_mine(key);
-                for receiver in &self.receivers {
+                for receiver in self.receivers.iter() {
                     receiver.forget(theirs);
                 }
                 if let Some(unserved) = &mut unserved {
@@ -313,7 +326,7 @@ impl Controller {
                 self.unserved = unserved;
             }
             Turn::Ask => {
-                for receiver in &self.receivers {
+                for receiver in self.receivers.iter() {
                     receiver.poke();
                 }
             }
@@ -327,36 +340,50 @@ impl Controller {
         let Some(custody) = &mut self.custody else {
             return;
         };
+        let receivers = Arc::clone(&self.receivers);
+        let mut queues = queues(&receivers);
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
         for (subject, record) in &records {
             self.engine.restore(subject, &record.memory, now);
-            for receiver in &self.receivers {
-                if let Some(debts) = record.receivers.get(receiver.receiver()) {
-                    receiver.restore(subject, debts);
+            for queue in &mut queues {
+                if let Some(debts) = record.receivers.get(queue.receiver()) {
+                    queue.restore(subject, debts);
                 }
             }
             if let Some(unserved) = &mut self.unserved {
                 unserved.restore(subject, record.receivers.values().flatten());
             }
         }
-        let mut subjects: BTreeSet<Subject> =
-            records.into_iter().map(|(subject, _)| subject).collect();
         for notice in &untold {
-            self.push(notice);
-            subjects.insert(notice.alert.subject.clone());
+            push(&mut queues, notice);
         }
         // What was remembered and is over resolves in this.
-        self.let_time_pass();
-        let firing = self.engine.firing(self.clock.now());
-        for notice in firing.filter(|notice| portion.has(&notice.alert.shard_key)) {
-            subjects.insert(notice.alert.subject.clone());
-            self.push(&Arc::new(notice));
+        self.let_time_pass_with(&mut queues);
+        let now = self.clock.now();
+        let mut firing = BTreeSet::new();
+        for notice in self.engine.firing(now) {
+            if portion.has(&notice.alert.shard_key) {
+                firing.insert(notice.alert.identity());
+                push(&mut queues, &Arc::new(notice));
+            }
         }
+        for (subject, _) in &records {
+            for queue in &mut queues {
+                end_orphans(queue, subject, &firing, now);
+            }
+        }
+        let mut subjects: BTreeSet<Subject> = self.engine.remembered().cloned().collect();
+        subjects.retain(|subject| portion.has(&ShardKey::of(subject)));
+        subjects.extend(untold.iter().map(|notice| notice.alert.subject.clone()));
+        subjects.extend(records.into_iter().map(|(subject, _)| subject));
         for subject in &subjects {
-            self.write_down(subject, &untold);
+            self.write_down(subject, &queues, &untold);
         }
-        info!(?portion, subjects = subjects.len(), "has taken over");
+        info!(
+            subjects = subjects.len(),
+            "has charge of {portion}: what is remembered goes on"
+        );
     }
 
     fn keep_house(&self) {
@@ -388,6 +415,37 @@ async fn changed(custody: &mut Option<Custody>) -> Turn {
     match custody {
         Some(custody) => custody.changed().await,
         None => std::future::pending().await,
+    }
+}
+
+/// All receivers' queues in hand, always in the same order.
+fn queues(receivers: &[notify::Handle]) -> Vec<Queue<'_>> {
+    receivers.iter().map(notify::Handle::queue).collect()
+}
+
+fn push(queues: &mut [Queue<'_>], notice: &Arc<Notice>) {
+    for queue in queues {
+        queue.push(Arc::clone(notice));
+    }
+}
+
+/// Ends what a receiver holds, or is to be told, of alerts that there are no more by what is known now: nothing else would. Their rule was removed, or is called
+/// otherwise by this version; or the cluster was given another name.
+fn end_orphans(
+    queue: &mut Queue<'_>,
+    subject: &Subject,
+    firing: &BTreeSet<Labels>,
+    now: Timestamp,
+) {
+    for debt in queue.debts(subject) {
+        // Of a shard that nobody serves it is not the engine that knows.
+        let by_engine = debt.identity.get("alertname") != Some(rules::SHARD_NOT_SERVED.name);
+        if by_engine
+            && !firing.contains(&debt.identity)
+            && let Some(end) = debt.end(subject, now)
+        {
+            queue.push(end);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -60,6 +61,16 @@ pub enum Turn {
     Drop(Shard),
     /// The answers of the gate may have changed.
     Ask,
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}", self.shard)?;
+        match self.old {
+            Some(old) => write!(f, ", as far as it was {old}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Portion {
@@ -172,15 +183,13 @@ impl Custody {
         &self,
         subject: &Subject,
         memory: Memory,
-        receivers: &[notify::Handle],
+        queues: &[notify::Queue<'_>],
         ended: &[&Notice],
         now: Timestamp,
     ) {
-        // Before the coordinator is locked: a queue that is asked locks it, too.
-        let debts: Vec<_> = receivers
+        let debts = queues
             .iter()
-            .map(|receiver| (receiver.receiver(), receiver.debts(subject)))
-            .collect();
+            .map(|queue| (queue.receiver(), queue.debts(subject)));
         change(&self.keeper, subject, |record| {
             record.memory = memory;
             for (receiver, debts) in debts {

@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod controller;
 pub mod coordinator;
 pub mod custody;
+mod faults;
 pub mod http;
 pub mod membership;
 pub mod notify;

@@ -1,7 +1,6 @@
 //! This replica as one of several: runs the coordinator, keeps an eye on the `StatefulSet`, and shows who serves what.
 
 use std::{
-    fmt::Write as _,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -340,15 +339,13 @@ impl Shown {
             .keeper
             .look(|replica, now| (replica.view().record().cloned(), replica.coverage(now)));
         if let Some(record) = record {
-            let mut text = format!(
-                "generation of {} active, epoch {}",
-                record.active, record.epoch
-            );
-            if let Some(previous) = record.previous {
-                // Writing to a String cannot fail.
-                _ = write!(text, ", handed over from the one of {previous}");
-            }
-            checks.push(Check::Note(text));
+            let (active, epoch) = (record.active, record.epoch);
+            checks.push(Check::Note(match record.previous {
+                Some(previous) => format!(
+                    "generation of {active} active, epoch {epoch}, handed over from the one of {previous}"
+                ),
+                None => format!("generation of {active} active, epoch {epoch}"),
+            }));
         }
         checks.extend(coverage.iter().map(|covered| Check::Note(line(covered))));
         checks

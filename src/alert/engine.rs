@@ -1,11 +1,13 @@
 //! The engine: observations and time go in, transitions come out.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, btree_map},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map},
+    hash::Hasher as _,
     sync::Arc,
     time::Duration,
 };
 
+use fnv::FnvHasher;
 use jiff::Timestamp;
 
 use super::{
@@ -46,6 +48,8 @@ pub struct Engine {
     /// When which alert must be looked at again.
     timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     pub(super) sights: BTreeMap<KindId, Sight>,
+    /// Which objects there are, as hashes of their UIDs: only for as long as it may have to be told of one that is remembered whether it is gone.
+    pub(super) roll: Option<HashSet<u64>>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,
@@ -90,6 +94,7 @@ impl Engine {
             unsettled: BTreeSet::new(),
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
+            roll: None,
             notices: Vec::new(),
             findings: Vec::new(),
             next_prune: Timestamp::MIN,
@@ -111,6 +116,11 @@ impl Engine {
     }
 
     // === what is seen ===
+
+    /// Notes from now on which objects there are, for [`Engine::restore`]; or stops that, and forgets them. It is the only thing that is kept of healthy objects.
+    pub fn call_roll(&mut self, on: bool) {
+        self.roll = on.then(HashSet::new);
+    }
 
     /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.
     pub fn list_started(&mut self, kind: KindId) {
@@ -156,6 +166,9 @@ impl Engine {
     /// An object as it is now.
     pub fn observe(&mut self, object: &Object, now: Timestamp) {
         let uid = &*object.meta().uid;
+        if let Some(roll) = &mut self.roll {
+            roll.insert(hash(uid));
+        }
         let mut memo = self
             .objects
             .get_mut(uid)
@@ -175,6 +188,9 @@ impl Engine {
 
     /// The object is gone.
     pub fn gone(&mut self, uid: &str, now: Timestamp) {
+        if let Some(roll) = &mut self.roll {
+            roll.remove(&hash(uid));
+        }
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -499,4 +515,11 @@ impl Engine {
     pub fn kept_objects(&self) -> usize {
         self.objects.len()
     }
+}
+
+/// The hash of an object's UID.
+pub(super) fn hash(uid: &str) -> u64 {
+    let mut hasher = FnvHasher::default();
+    hasher.write(uid.as_bytes());
+    hasher.finish()
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Engine,
-    engine::Known,
+    engine::{Known, hash},
     entry::{AlertKey, Entry, Fired, Member},
 };
 use crate::{
@@ -105,6 +105,12 @@ impl Engine {
         }
     }
 
+    /// The subjects of which something may be to remember.
+    pub fn remembered(&self) -> impl Iterator<Item = &Subject> {
+        let alerts = self.alerts.keys().map(|key| &key.subject);
+        alerts.chain(self.memos.keys().map(|subject| &**subject))
+    }
+
     /// Takes over what was remembered of a subject: by an earlier life of this program, or by the replica that served it before.
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
@@ -123,6 +129,9 @@ impl Engine {
         let Some(kind) = KindId::named(&object.kind) else {
             return;
         };
+        if self.is_gone(uid) {
+            return;
+        }
         self.know(uid, kind).memo.merge(&object.memo);
         self.note_memo(uid, Some(subject.clone()));
     }
@@ -139,6 +148,7 @@ impl Engine {
             rule: rule.name,
             part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
         });
+        let gone: Vec<bool> = alert.members.keys().map(|uid| self.is_gone(uid)).collect();
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
@@ -155,11 +165,11 @@ impl Engine {
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
         }
-        for (uid, member) in &alert.members {
+        for ((uid, member), gone) in alert.members.iter().zip(gone) {
             if let Some(own) = entry.members.get_mut(uid) {
                 own.remember(member);
             } else {
-                let member = member.clone().recall(rule.hold, sighted);
+                let member = member.clone().recall(rule.hold, sighted, gone);
                 entry.members.insert(uid.clone(), member);
             }
         }
@@ -183,6 +193,12 @@ impl Engine {
             remembered: None,
             alerts: Vec::new(),
         })
+    }
+
+    /// Whether an object is known not to be there.
+    fn is_gone(&self, uid: &str) -> bool {
+        let roll = self.roll.as_ref();
+        roll.is_some_and(|roll| !roll.contains(&hash(uid)))
     }
 
     /// The alerts about a subject.

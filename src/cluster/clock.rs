@@ -8,7 +8,10 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::time::{after, between};
+use crate::{
+    faults,
+    time::{after, between},
+};
 
 /// How far two good clocks may drift apart, in either direction: what NTP is allowed to slew.
 const DRIFT: f64 = 500e-6;
@@ -65,7 +68,7 @@ impl Clock {
         reason = "the one reading of the wall clock: a first guess until the API server has answered"
     )]
     pub fn system() -> Self {
-        Self::guessed(Timestamp::now())
+        Self::guessed(faults::wall_clock(Timestamp::now()))
     }
 
     /// A clock that shows `base` now, and runs `rate` times as fast as the real one. No answer corrects it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use super::Controller;
+use super::{Controller, queues};
 use crate::{
     alert::{Labels, Resolution, Transition},
     cluster::Subject,
@@ -76,12 +76,13 @@ impl Controller {
         let notices = unserved.page(shard, all, starts_at, now);
         self.metrics
             .transition(Transition::Fired, SHARD_NOT_SERVED.severity);
+        let mut queues = queues(&self.receivers);
         for notice in notices.into_iter().map(Arc::new) {
-            let receivers = self.receivers.iter().zip(&subjects);
-            for (receiver, _) in receivers.filter(|(_, own)| **own == notice.alert.subject) {
-                receiver.push(Arc::clone(&notice));
+            let theirs = queues.iter_mut().zip(&subjects);
+            for (queue, _) in theirs.filter(|(_, own)| **own == notice.alert.subject) {
+                queue.push(Arc::clone(&notice));
             }
-            self.write_down(&notice.alert.subject, &[]);
+            self.write_down(&notice.alert.subject, &queues, &[]);
         }
     }
 
@@ -94,16 +95,17 @@ impl Controller {
         }
         self.metrics
             .transition(Transition::Resolved(why), SHARD_NOT_SERVED.severity);
+        let mut queues = queues(&self.receivers);
         for notice in notices.into_iter().map(Arc::new) {
             let subject = &notice.alert.subject;
-            for receiver in &self.receivers {
+            for queue in &mut queues {
                 // Only who holds it: to another it would be news that it was paged at all.
                 let holds = |debt: &Debt| debt.identity == *identity && stands(debt);
-                if receiver.debts(subject).iter().any(holds) {
-                    receiver.push(Arc::clone(&notice));
+                if queue.debts(subject).iter().any(holds) {
+                    queue.push(Arc::clone(&notice));
                 }
             }
-            self.write_down(subject, &[]);
+            self.write_down(subject, &queues, &[]);
         }
     }
 }

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     cluster::Clock,
-    shard::ownership::{Answer, Call, HASH_ID, Lease, Record, Shard, Version},
+    faults::{self, Point},
+    shard::ownership::{Answer, Call, HASH_ID, HeldBy, Lease, Record, Shard, Version},
 };
 
 /// How long an answer is waited for: half of what a holder has for its renewal by default.
@@ -176,6 +177,7 @@ impl<S> Transport<S> {
             let object = seen.object.as_ref();
             object.cloned()
         });
+        faults::pass(step(old.as_ref(), draft.lease));
         let object = self.write(
             Resource::Lease,
             &self.leases,
@@ -185,6 +187,7 @@ impl<S> Transport<S> {
             |old| draft.object(old),
         );
         let object = object.await?;
+        faults::pass(Point::WroteLease);
         let version = self.version(Verb::Update, Resource::Lease, &object.metadata)?;
         let lease = lease::read(&object);
         self.see_lease(shard, version, Some(object));
@@ -202,6 +205,7 @@ impl<S> Transport<S> {
             .as_ref()
             .and_then(|seen| seen.object.clone());
         let name = self.names.record();
+        faults::pass(Point::WriteRecord);
         let object = self.write(
             Resource::ConfigMap,
             &self.records,
@@ -211,6 +215,7 @@ impl<S> Transport<S> {
             |old| record::object(&self.names, record, expect, old),
         );
         let object = object.await?;
+        faults::pass(Point::WroteRecord);
         let version = self.version(Verb::Update, Resource::ConfigMap, &object.metadata)?;
         // It can be read: it was written here.
         _ = self.see_record(version, Some(object));
@@ -415,6 +420,17 @@ impl Lost {
 /// What there is can neither be gone by nor be taken for absent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Untellable;
+
+/// Which step the write of a Lease is.
+fn step(old: Option<&LeaseObject>, new: &Lease) -> Point {
+    if new.held_by == HeldBy::Nobody {
+        Point::FreeLease
+    } else if old.is_some_and(|old| lease::read(old).acknowledged < new.acknowledged) {
+        Point::Acknowledge
+    } else {
+        Point::HoldLease
+    }
+}
 
 fn newer<K: ResourceExt>(seen: Option<Seen<K>>, version: Version, object: Option<K>) -> Seen<K> {
     seen.filter(|seen| seen.version >= version)

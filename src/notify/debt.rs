@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Standing, message::Owed};
 use crate::{
-    alert::{Labels, Notice},
+    alert::{Alert, Labels, Notice, Resolution, State, Transition},
     cluster::Subject,
+    rules,
+    shard::ShardKey,
 };
 
 /// How many members of an alert are written down with what is owed about it. The description names as many as anybody reads.
@@ -40,6 +43,63 @@ pub struct OwedDebt {
     pub fired: bool,
     /// Whether one of them ended it.
     pub ended: bool,
+}
+
+impl Debt {
+    /// What ends it, for an alert that there is no more, although nobody saw it end; nothing, if its end is owed already.
+    pub fn end(&self, subject: &Subject, now: Timestamp) -> Option<Notice> {
+        let alert = match (
+            &self.owed,
+            self.standing.as_ref().or_else(|| self.doubtful.first()),
+        ) {
+            (Some(owed), _) if owed.is_over() => return None,
+            (Some(owed), _) => owed.notice.alert.clone(),
+            (None, Some(held)) => held.alert(subject),
+            (None, None) => return None,
+        };
+        Some(Notice {
+            transition: Transition::Resolved(Resolution::Recovered),
+            alert: Alert {
+                state: State::Resolved,
+                ends_at: Some(now),
+                ..alert
+            },
+            at: now,
+        })
+    }
+}
+
+impl OwedDebt {
+    fn is_over(&self) -> bool {
+        matches!(self.notice.transition, Transition::Resolved(_))
+    }
+}
+
+impl Standing {
+    /// The alert, as far as it can be told from what the receiver holds.
+    fn alert(&self, subject: &Subject) -> Alert {
+        let Self {
+            labels,
+            annotations,
+            starts_at,
+        } = self.clone();
+        let label = |name| labels.get(name).unwrap_or_default();
+        let rule = rules::named(label("alertname")).unwrap_or(&rules::RETIRED);
+        Alert {
+            rule,
+            subject: subject.clone(),
+            shard_key: ShardKey::of(subject),
+            severity: label("severity").parse().unwrap_or(rule.severity),
+            reason: label("reason").into(),
+            state: State::Firing,
+            labels,
+            annotations,
+            starts_at,
+            fires_at: starts_at,
+            ends_at: None,
+            members: Vec::new(),
+        }
+    }
 }
 
 impl From<&Owed> for OwedDebt {

@@ -1,6 +1,6 @@
 //! Delivery: from a decision to the people who must know.
 //!
-//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's outbox, asks the emit gate right before each attempt, and retries. [`Handle::push`] is all that
+//! A [`Worker`] runs each [`Receiver`]. It owns the receiver's outbox, asks the emit gate right before each attempt, and retries. [`Queue::push`] is all that
 //! the rest of the program needs. A new receiver is a file in [`receivers`] that implements [`Receiver`].
 
 mod backoff;
@@ -21,7 +21,7 @@ pub use debt::{Debt, Ledger, OwedDebt};
 pub use error::{Reason, SendError, Verdict};
 pub use message::{Event, Late, Message, Standing};
 pub use secret::Secret;
-pub use worker::{Handle, Worker};
+pub use worker::{Handle, Queue, Worker};
 
 pub(crate) use outbox::Outbox;
 use outbox::{Attempt, AttemptId, Counts, Finished};

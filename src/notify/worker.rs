@@ -19,6 +19,7 @@ use super::{
 use crate::{
     alert::{Labels, Notice},
     cluster::Subject,
+    faults::{self, Point},
     http::Metrics,
     shard::{Gate, Permit, ShardKey},
     text,
@@ -46,11 +47,57 @@ struct Shared {
     changed: Notify,
 }
 
+/// A receiver's queue, while nothing is taken from it: what is handed over can be written down before the worker asks for it. Not for long, and never while the
+/// coordinator is locked: the worker asks the gate with its queue in hand.
+#[derive(Debug)]
+pub struct Queue<'a> {
+    receiver: &'static str,
+    outbox: MutexGuard<'a, Outbox>,
+    changed: &'a Notify,
+}
+
+impl Queue<'_> {
+    /// Hands over a notice. Never drops one.
+    pub fn push(&mut self, notice: impl Into<Arc<Notice>>) {
+        self.outbox.push(notice.into(), Instant::now());
+    }
+
+    /// The receiver's name.
+    pub const fn receiver(&self) -> &'static str {
+        self.receiver
+    }
+
+    /// What the receiver holds and is owed about a subject.
+    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
+        self.outbox.debts(subject)
+    }
+
+    /// Takes over what was written down about a subject.
+    pub fn restore(&mut self, subject: &Subject, debts: &[Debt]) {
+        self.outbox.restore(subject, debts, Instant::now());
+    }
+}
+
+impl Drop for Queue<'_> {
+    fn drop(&mut self) {
+        self.changed.notify_one();
+    }
+}
+
 impl Handle {
-    /// Hands over a notice. Never blocks, and never drops one.
+    /// The queue, for as long as the worker can wait for it.
+    pub fn queue(&self) -> Queue<'_> {
+        Queue {
+            receiver: self.0.receiver,
+            outbox: self.outbox(),
+            changed: &self.0.changed,
+        }
+    }
+
+    /// Hands over a notice. Never drops one.
+    #[cfg(test)]
     pub fn push(&self, notice: impl Into<Arc<Notice>>) {
-        self.outbox().push(notice.into(), Instant::now());
-        self.0.changed.notify_one();
+        self.queue().push(notice);
     }
 
     /// Says that the emit gate has changed: what it refused is tried again now.
@@ -59,25 +106,9 @@ impl Handle {
         self.0.changed.notify_one();
     }
 
-    /// The receiver's name.
-    pub fn receiver(&self) -> &'static str {
-        self.0.receiver
-    }
-
-    /// What the receiver holds and is owed about a subject.
-    pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
-        self.outbox().debts(subject)
-    }
-
     /// The subject under which there is something about the alert of this identity.
     pub fn subject_of(&self, identity: &Labels) -> Option<Subject> {
         self.outbox().subject_of(identity).cloned()
-    }
-
-    /// Takes over what was written down about a subject.
-    pub fn restore(&self, subject: &Subject, debts: &[Debt]) {
-        self.outbox().restore(subject, debts, Instant::now());
-        self.0.changed.notify_one();
     }
 
     /// Forgets all about these subjects: another replica pages for them.
@@ -118,6 +149,7 @@ impl Worker {
             gauges.queue(name, outbox.len(), age.unwrap_or_default());
         });
         let (stop, stopping) = watch::channel(None);
+        let remembered = ledger.is_some();
         let run = Run {
             receiver,
             gate,
@@ -126,6 +158,7 @@ impl Worker {
             log: Log {
                 receiver: name,
                 metrics,
+                remembered,
                 failing: None,
             },
         };
@@ -212,13 +245,20 @@ impl<R: Receiver> Run<R> {
             let due = handle.outbox().next_deadline();
             tokio::select! {
                 Some(ended) = under_way.next() => {
+                    faults::pass(Point::Sent);
                     let error = ended.result.as_ref().err();
-                    let finished = handle.outbox().finish(ended.id, error, Instant::now());
+                    let finished = {
+                        // Until it is noted, nothing is handed over: what is newer must not be overwritten.
+                        let mut outbox = handle.outbox();
+                        let finished = outbox.finish(ended.id, error, Instant::now());
+                        if let Some(ledger) = &ledger {
+                            let debts = outbox.debts(&ended.subject);
+                            ledger.note(log.receiver, &ended.subject, debts);
+                        }
+                        finished
+                    };
                     log.attempt(&ended, finished);
-                    if let Some(ledger) = &ledger {
-                        let debts = handle.debts(&ended.subject);
-                        ledger.note(handle.receiver(), &ended.subject, debts);
-                    }
+                    faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.
                     drop(ended.permit);
                 }
@@ -253,6 +293,7 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
         message,
         permit,
     } = attempt;
+    faults::pass(Point::Send);
     let started = Instant::now();
     let result = timeout(limit, receiver.send(&message))
         .await
@@ -272,6 +313,8 @@ async fn send(receiver: &impl Receiver, attempt: Attempt, limit: Duration) -> En
 struct Log {
     receiver: &'static str,
     metrics: Arc<Metrics>,
+    /// Whether what is owed outlives the process.
+    remembered: bool,
     /// What the attempts of late failed with, and how often. The same text again is not logged again.
     failing: Option<(String, u64)>,
 }
@@ -353,7 +396,13 @@ impl Log {
 
     fn left(&self, outbox: &Outbox) {
         let owed = outbox.len();
-        if owed > 0 {
+        if owed > 0 && self.remembered {
+            info!(
+                receiver = self.receiver,
+                owed,
+                "ends with messages that are owed: they are written down, and whoever serves their shards next delivers them"
+            );
+        } else if owed > 0 {
             let alerts: Vec<_> = outbox.owed().take(NAMED).map(text::label_set).collect();
             warn!(
                 receiver = self.receiver,

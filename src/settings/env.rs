@@ -131,6 +131,10 @@ impl RawEnv {
             let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
                 continue;
             };
+            #[cfg(feature = "faults")]
+            if name.starts_with(crate::faults::PREFIX) {
+                continue;
+            }
             let value = value.to_str();
             if VARIABLES.iter().any(|variable| variable.name == name) {
                 match value {

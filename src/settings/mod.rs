@@ -20,6 +20,7 @@ use self::{
     },
 };
 use crate::{
+    coordinator::MAX_TOTAL,
     notify::{SEND_TIMEOUT, Secret},
     shard::{
         ShardError, Sharder,
@@ -160,6 +161,17 @@ impl Settings {
 
         let sharder = Sharder::parse(shard_total.as_deref(), shard_index.as_deref())
             .map_err(|error| problems.push(error.into()));
+        if let Ok(sharder) = &sharder
+            && sharder.total() > MAX_TOTAL
+        {
+            problems.push(Problem::Invalid {
+                variable: "ALERTKUBE_SHARD_TOTAL",
+                value: Shown(Some(sharder.total().to_string())),
+                reason: format!(
+                    "more than {MAX_TOTAL} replicas cannot keep an eye on each other; set it to the number of replicas"
+                ),
+            });
+        }
         let mut check = Check(&mut problems);
         let name = check.value("ALERTKUBE_NAME", name, dns_label);
         let namespace = check.value("ALERTKUBE_NAMESPACE", namespace, optional(dns_label));

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     cluster::Clock,
     coordinator::States,
+    faults::{self, Point},
     shard::ownership::{Answer, Shard, State, Version, Writer},
 };
 use failed::{Failed, call};
@@ -271,12 +272,14 @@ impl<R: Record> Store<R> {
         };
         let map = self.names.config_map(shard, number, content, over);
         let params = PostParams::default();
+        faults::pass(Point::WriteState);
         let written = if over.is_none() {
             call("create", self.api.create(&params, &map)).await?
         } else {
             let name = self.names.part(shard, number);
             call("update", self.api.replace(&name, &params, &map)).await?
         };
+        faults::pass(Point::WroteState);
         let slot = Slot {
             version: version_of(written.metadata.resource_version.as_deref())?,
             writer,

@@ -1,7 +1,7 @@
 //! Sharded for real: `manifests/sharded`, applied by kubectl to a real API server, made into pods by the real StatefulSet controller, run as processes of the real
 //! program by a kubelet of the tests; and what happens to them in a cluster.
 //!
-//! The quick tests are part of `cargo test`. The long ones take most of an hour, one after the other, and print figures:
+//! The quick tests are part of `cargo test`. The long ones take an hour or two, one after the other, and print figures:
 //!
 //! ```text
 //! cargo test --release --test sharded -- --ignored --nocapture

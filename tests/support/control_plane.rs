@@ -35,6 +35,9 @@ pub const ALERTKUBE: &str = "alertkube";
 /// A user that may do nothing, until a test grants it something.
 pub const OUTSIDER: &str = "outsider";
 
+/// The verbs that are needed on Leases and on `ConfigMap`s.
+pub const EVERYTHING: &[&str] = &["get", "list", "watch", "create", "update", "delete"];
+
 /// Where roles and their bindings are.
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
@@ -241,16 +244,8 @@ impl ControlPlane {
 
     /// Grants a user to keep Leases and states in the namespace `default`.
     async fn allow_to_remember(&self, user: &str) {
-        let verbs = ["get", "list", "watch", "create", "update", "delete"];
         let name = format!("{user}-remembers");
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-            "metadata": { "name": name },
-            "rules": [
-                { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs },
-                { "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs },
-            ],
-        });
+        let role = role_to_remember(user, EVERYTHING, EVERYTHING);
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": { "name": name },
@@ -262,6 +257,13 @@ impl ControlPlane {
             let path = format!("{RBAC}/namespaces/default/{plural}");
             send(&client, Method::POST, &path, &object).await;
         }
+    }
+
+    /// Changes what a user may do with Leases, and with `ConfigMap`s, in the namespace `default`. What is open stays open.
+    pub async fn allow_only(&self, user: &str, leases: &[&str], config_maps: &[&str]) {
+        let role = role_to_remember(user, leases, config_maps);
+        let path = format!("{RBAC}/namespaces/default/roles/{user}-remembers");
+        send(&self.client().await, Method::PUT, &path, &role).await;
     }
 
     /// Takes back what was granted to a user. A watch that is open stays open: the API server asks only when it starts.
@@ -295,6 +297,17 @@ impl ControlPlane {
             .filter(|event| event["user"]["username"] == user)
             .collect()
     }
+}
+
+fn role_to_remember(user: &str, leases: &[&str], config_maps: &[&str]) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "name": format!("{user}-remembers") },
+        "rules": [
+            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": leases },
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": config_maps },
+        ],
+    })
 }
 
 /// A request of the audit log, in short.
@@ -385,11 +398,11 @@ pub(super) struct Server {
 }
 
 /// Runs a command until it ends, or until standard input is closed, which kills it. The kernel closes the other end of the pipe however the test process ends,
-/// so no server outlives its test.
+/// so no server outlives its test. Who ends the whole group of processes by a signal does not end the one that sees to this.
 const SUPERVISOR: &str = r#"
     exec 3<&0
     "$@" 3<&- & server=$!
-    { cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
+    { trap '' INT TERM HUP; cat <&3 >/dev/null; kill -9 $server 2>/dev/null; } &
     wait $server
 "#;
 

@@ -191,6 +191,25 @@ impl Program {
         self.process.signal(name);
     }
 
+    /// Kills it, as `kill -9` does, and waits until it is gone.
+    pub fn kill(self) {
+        drop(self);
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.process.ended()
+    }
+
+    /// The value of a metric that has no labels, or with its labels.
+    pub async fn metric(&self, series: &str) -> Option<f64> {
+        let (_, text) = self.get("/metrics").await?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+        value.parse().ok()
+    }
+
     /// Asks it to stop, and waits until it has: with success, as it must.
     pub async fn stop(mut self) {
         self.signal("TERM");

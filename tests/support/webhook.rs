@@ -223,6 +223,14 @@ impl Webhook {
         failed.expect("nothing was sent").unwrap()[0].at
     }
 
+    /// Waits until a message about a namespace was not accepted.
+    pub async fn wait_for_failure_in(&self, namespace: &str) {
+        let mut failed = self.shared.failed.subscribe();
+        let any = failed.wait_for(|messages| !pages(messages, namespace).is_empty());
+        let failed = tokio::time::timeout(super::PATIENCE, any).await;
+        failed.expect("nothing was sent").unwrap();
+    }
+
     /// How often each alert of a namespace was delivered, by name and workload.
     fn tally(&self, namespace: &str) -> BTreeMap<(String, String), Tally> {
         let mut tallies = BTreeMap::<_, Tally>::new();

@@ -21,6 +21,7 @@ mod command_line;
 mod coordinator;
 mod delivery;
 mod harness;
+mod memory;
 mod outages;
 mod paging;
 mod rights;

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// The owner of a subject, by the definition and by no code of alertkube: `fnv1a32(hex(fnv1a64("Kind/namespace/name"))) mod total`.
-fn owner(subject: &str, total: u32) -> usize {
+pub fn owner(subject: &str, total: u32) -> usize {
     let mut hasher = fnv::FnvHasher::default();
     hasher.write(subject.as_bytes());
     let mut key = String::new();

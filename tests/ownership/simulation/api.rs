@@ -51,6 +51,8 @@ pub struct Api {
     pub no_state_writes: f64,
     /// ... and reads, watches included.
     pub no_reads: f64,
+    /// Writes of pods that are gone, each with the version it expects: until then they land right after the next read of their state.
+    pub late: BTreeMap<Shard, (f64, Version, State<Memory>)>,
     /// Writes that should not have been possible.
     pub violations: Vec<String>,
 }
@@ -79,6 +81,11 @@ impl Api {
             Object::State(state) => Some(Rc::clone(state)),
             _ => None,
         }
+    }
+
+    pub fn state_and_version(&self, shard: Shard) -> Option<(Version, Rc<State<Memory>>)> {
+        let last = self.past.get(&Name::State(shard))?.last()?;
+        Some((last.version, self.state(shard)?))
     }
 
     /// Whether what is known of a key, or something newer, is in any state.
@@ -161,7 +168,14 @@ impl Api {
             Call::ReadRecord => Answer::Record(self.read(Name::Record), self.record().cloned()),
             Call::ReadState(shard) => {
                 let state = self.state(*shard).map(|state| (*state).clone());
-                Answer::State(self.read(Name::State(*shard)), state)
+                let version = self.read(Name::State(*shard));
+                if let Some((until, expect, state)) = self.late.remove(shard)
+                    && at < until
+                {
+                    let object = Some(Object::State(Rc::new(state)));
+                    self.write(at, Name::State(*shard), Some(expect), object);
+                }
+                Answer::State(version, state)
             }
         }
     }
@@ -180,7 +194,7 @@ impl Api {
         {
             let newer = |(key, known): &(&ShardKey, &Known)| {
                 let new = new.alerts.get(*key);
-                new.is_none_or(|new| new.version < known.version)
+                new.is_none_or(|new| (new.version, new.sent) < (known.version, known.sent))
             };
             if before.transitions > writer.transitions || old.alerts.iter().any(|it| newer(&it)) {
                 self.violations

@@ -19,6 +19,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 pub struct Listener {
     /// What was said to be known.
     known: BTreeMap<Shard, BTreeSet<Option<Shard>>>,
+    since: BTreeMap<Shard, Instant>,
     /// Reads of states that are under way, and what came of the last of each.
     asked: BTreeMap<RequestId, Shard>,
     read: BTreeMap<Shard, State<Memory>>,
@@ -33,6 +34,8 @@ impl Listener {
     pub fn ask(&mut self, id: RequestId, call: &Call<Memory>) {
         if let Call::ReadState(shard) = call {
             self.asked.insert(id, *shard);
+            // The first write after it is waited for.
+            self.fenced.remove(shard);
         }
     }
 
@@ -48,6 +51,12 @@ impl Listener {
     /// Something new is to be sent.
     pub fn promise(&mut self, key: ShardKey, home: Shard, now: Instant) {
         self.promised.entry(key).or_insert((home, now));
+    }
+
+    /// Whether a shard's state was read that long ago.
+    pub fn has_known_for(&self, shard: Shard, now: Instant) -> bool {
+        let since = self.since.get(&shard);
+        since.is_some_and(|since| *since + UNSAVED <= now)
     }
 
     /// Whether a version that is not written may be sent now.
@@ -93,6 +102,7 @@ impl Listener {
         replica: &Replica<Memory>,
         change: &Change,
         lenient: bool,
+        now: Instant,
     ) -> Option<String> {
         match change {
             Change::Known(shard, portion) => {
@@ -101,6 +111,7 @@ impl Listener {
                 if all || !told.insert(*portion) {
                     return Some(format!("{change:?} is told again"));
                 }
+                self.since.entry(*shard).or_insert(now);
                 let known = replica.alerts(*shard);
                 let lacks = |from: Shard, epochs: u64| {
                     let record = replica.view().record()?;
@@ -120,7 +131,7 @@ impl Listener {
                 lacks.map(|lacks| format!("{change:?}, but not {lacks:?}"))
             }
             Change::Forgot(shard) => {
-                self.fenced.remove(shard);
+                self.since.remove(shard);
                 self.promised.retain(|_, (home, _)| home != shard);
                 let told = self.known.remove(shard);
                 told.is_none()

@@ -323,9 +323,31 @@ impl World {
         self.log(format_args!("kill {} {runs_on:?}", pod.me));
         let restart = self.now + self.uniform(1.0, back + 1.0);
         self.restart_at.insert(ordinal, restart);
+        if self.options.faults.contains(&"delay") && self.chance(0.5) {
+            self.write_late(&pod);
+        }
         if let Some(seconds) = runs_on {
             pod.until = self.now + seconds;
             self.ghosts.push(pod);
+        }
+    }
+
+    /// What a pod that is killed was about to write lands when it hurts most: right after its successor's read.
+    fn write_late(&mut self, pod: &Pod) {
+        for (shard, alerts) in pod.replica.books() {
+            if let Some((version, state)) = self.api.state_and_version(shard)
+                && state.writer.as_ref().map(|writer| &writer.holder) == Some(&pod.me)
+            {
+                let mut state = (*state).clone();
+                state.alerts = alerts.clone();
+                // At least one send has ended just now.
+                state
+                    .alerts
+                    .values_mut()
+                    .for_each(|known| known.sent = true);
+                let until = self.now + 40.0;
+                self.api.late.insert(shard, (until, version, state));
+            }
         }
     }
 
@@ -427,7 +449,8 @@ impl World {
             for change in output.changes {
                 self.log(format_args!("{}: {change:?}", pod.me));
                 let lenient = self.now < self.lenient_until;
-                if let Some(failure) = pod.listener.hear(&pod.replica, &change, lenient) {
+                let clock = pod.clock(self.now);
+                if let Some(failure) = pod.listener.hear(&pod.replica, &change, lenient, clock) {
                     self.fail(&format!("{}: {failure}", pod.me));
                 }
                 if let Change::Incomplete(_, step) = change {
@@ -441,7 +464,8 @@ impl World {
             }
             self.report.requests += output.requests.len() as u64;
             let delays = self.options.faults.contains(&"delay");
-            for request in output.requests {
+            // By what the replica has decided from: the answers may come at once.
+            for request in &output.requests {
                 if let Call::WriteState { shard, state, .. } = &request.call {
                     self.report.writes += 1;
                     let clock = pod.clock(self.now);
@@ -452,6 +476,8 @@ impl World {
                         self.fail(&format!("{}: {failure}", pod.me));
                     }
                 }
+            }
+            for request in output.requests {
                 pod.send(
                     self.now,
                     request,
@@ -531,6 +557,11 @@ impl World {
         }
         self.check_known(pod, index, version);
         self.delivered[index] = version;
+        if self.now >= self.lenient_until
+            && let Some(failure) = self.check_fenced(pod, &key)
+        {
+            self.fail(&failure);
+        }
         self.unsaved[index] = !self.api.has(&key, version);
         if self.unsaved[index] {
             self.report.unsaved += 1;
@@ -554,6 +585,18 @@ impl World {
     }
 
     // === What must hold ===
+
+    /// Who sends has written the state since it was read, or has waited.
+    fn check_fenced(&self, pod: &Pod, key: &ShardKey) -> Option<String> {
+        let home = pod.replica.home(key)?;
+        let transitions = pod.replica.view().lease(home)?.transitions;
+        let writer = self.api.state(home).and_then(|state| state.writer.clone());
+        let fenced = writer
+            .is_some_and(|writer| writer.holder == pod.me && writer.transitions == transitions);
+        let waited = pod.listener.has_known_for(home, pod.clock(self.now));
+        let text = || format!("{} sends {key} before {home} is its own", pod.me);
+        (!fenced && !waited).then(text)
+    }
 
     /// An owner knows what was delivered last.
     fn check_known(&mut self, pod: &Pod, index: usize, version: u64) {

@@ -26,7 +26,9 @@ const LANES: usize = 16;
 /// How many stay broken from the beginning to the end.
 const STANDING: usize = 6;
 /// After this time nobody waits any more for what should be told; the judgement will say that it was not.
-const HOPELESS: Duration = Duration::from_secs(180);
+const HOPELESS: Duration = Duration::from_secs(120);
+/// After this time, with everything mended and nothing going wrong any more, nobody waits for resolves.
+const RESOLVED_WITHIN: Duration = Duration::from_secs(45);
 /// How long after a fault its consequences go on: a Lease runs out, and somebody notices.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
@@ -128,7 +130,7 @@ impl Flow {
                 .values()
                 .all(|of_subject| of_subject.last().is_none_or(|last| !last.is_firing))
         };
-        let _ = timeout(HOPELESS, self.receipts.wait_for(all_resolved)).await;
+        let _ = timeout(RESOLVED_WITHIN, self.receipts.wait_for(all_resolved)).await;
         self.recorder.abort();
 
         let history = History {

@@ -227,9 +227,22 @@ impl Judge<'_> {
             ended,
         } = condition;
         let since = |instant: Instant| match instant.checked_duration_since(broke.earliest) {
-            Some(after) => format!("{after:.1?} after it broke"),
-            None => "before it broke".to_owned(),
+            Some(after) => format!("{:.1} s", after.as_secs_f64()),
+            None => "before".to_owned(),
         };
+        let receipts = self.history.receipts.get(subject);
+        let told: Vec<_> = receipts
+            .into_iter()
+            .flatten()
+            .map(|receipt| {
+                let what = if receipt.is_firing {
+                    "firing"
+                } else {
+                    "resolved"
+                };
+                format!("{what} at {}", since(receipt.at))
+            })
+            .collect();
         let faults: Vec<_> = self
             .history
             .faults
@@ -238,7 +251,7 @@ impl Judge<'_> {
             .map(|fault| fault.what.as_str())
             .collect();
         self.wrong.push(format!(
-            "{subject}: {what} ({}; it ended {}); faults meanwhile: {faults:?}",
+            "{subject}: {what} (at {}; since it broke: over at {}, told {told:?}; faults {faults:?})",
             since(at),
             since(ended.earliest),
         ));

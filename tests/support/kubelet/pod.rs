@@ -41,6 +41,8 @@ pub struct Pod {
     pub(super) name: String,
     pub(super) uid: String,
     log: PathBuf,
+    /// What goes to standard output.
+    output: PathBuf,
     pub(super) kubeconfig: PathBuf,
     pub(super) forwarder: Forwarder,
     pub(super) node: Mutex<Node>,
@@ -72,6 +74,7 @@ impl Pod {
         };
         Self {
             log: file("log"),
+            output: file("output"),
             kubeconfig: file("kubeconfig"),
             forwarder: Forwarder::start(&shared.runtime, shared.address),
             node: Mutex::new(Node::Up),
@@ -118,8 +121,8 @@ impl Pod {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// What its processes have written so far.
-    pub fn output(&self) -> String {
+    /// What its processes have logged so far.
+    pub fn logged(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
@@ -188,15 +191,15 @@ impl Pod {
     }
 
     pub(super) fn spawn(&self, environment: &BTreeMap<String, String>) -> Process {
-        let mut log = File::options()
-            .create(true)
-            .append(true)
-            .open(&self.log)
-            .unwrap();
+        let append = |path| {
+            let mut options = File::options();
+            options.create(true).append(true).open(path).unwrap()
+        };
+        let mut log = append(&self.log);
         writeln!(log, "--- {}: a process starts", status::now()).unwrap();
         let container = &self.object.spec.as_ref().unwrap().containers[0];
         let arguments = container.args.as_deref().unwrap_or_default();
-        Process::start(arguments, environment, log.try_clone().unwrap(), log)
+        Process::start(arguments, environment, append(&self.output), log)
     }
 }
 
