@@ -444,21 +444,28 @@ mod tests {
         running.await.unwrap().unwrap();
     }
 
-    /// What is served at a path, and its status.
-    async fn fetch(address: SocketAddr, path: &str) -> (u16, String) {
-        let url = format!("http://{address}{path}");
-        let response = crate::notify::test_client().get(url).send().await.unwrap();
-        (response.status().as_u16(), response.text().await.unwrap())
+    /// What a program serves.
+    struct Shown {
+        address: SocketAddr,
+        client: reqwest::Client,
     }
 
-    /// Waits until `/readyz` says this.
-    async fn until_ready_says(address: SocketAddr, what: &str) -> u16 {
-        loop {
-            let (status, text) = fetch(address, "/readyz?verbose").await;
-            if text.contains(what) {
-                return status;
+    impl Shown {
+        /// What is served at a path, and its status.
+        async fn fetch(&self, path: &str) -> (u16, String) {
+            let url = format!("http://{}{path}", self.address);
+            let response = self.client.get(url).send().await.unwrap();
+            (response.status().as_u16(), response.text().await.unwrap())
+        }
+
+        /// Waits until `/readyz` says this.
+        async fn until_ready_says(&self, what: &str) -> u16 {
+            loop {
+                let (status, text) = self.fetch("/readyz?verbose").await;
+                if text.contains(what) {
+                    return status;
+                }
             }
-            tokio::task::yield_now().await;
         }
     }
 
@@ -472,7 +479,10 @@ mod tests {
         let down = Fault::Refuse(StatusCode::SERVICE_UNAVAILABLE, None);
         let down = server.faults().inject(down, On::any());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let shown = Shown {
+            address: listener.local_addr().unwrap(),
+            client: crate::notify::test_client(),
+        };
         let app = App::new(Options {
             config: server.kube_config(),
             clock,
@@ -493,11 +503,11 @@ mod tests {
         let running = tokio::spawn(app.run(stop.clone()));
 
         let waits = "[-]waits for the API server to tell which cluster this is";
-        assert_eq!(until_ready_says(address, waits).await, 503);
-        assert_eq!(fetch(address, "/livez").await, (200, "ok\n".to_owned()));
-        assert_eq!(fetch(address, "/metrics").await.0, 200);
+        assert_eq!(shown.until_ready_says(waits).await, 503);
+        assert_eq!(shown.fetch("/livez").await, (200, "ok\n".to_owned()));
+        assert_eq!(shown.fetch("/metrics").await.0, 200);
         down.lift();
-        assert_eq!(until_ready_says(address, "[+]shard 0-of-1 held").await, 200);
+        assert_eq!(shown.until_ready_says("[+]shard 0-of-1 held").await, 200);
         stop.cancel();
         running.await.unwrap().unwrap();
     }
