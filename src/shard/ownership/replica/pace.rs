@@ -97,10 +97,6 @@ impl Promises {
         self.0.len() < open
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn are_urgent(&self) -> bool {
         self.0.values().any(|promise| promise.urgent)
     }
