@@ -5,7 +5,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::sleep;
 
-use super::{LEASE, any, bounds, pause, seed, wait_all_ready, wait_restarted};
+use super::{LEASE, any, bounds, chosen, pause, seed, wait_all_ready, wait_restarted};
 use crate::{
     bed::{ALERTKUBE, Bed, name},
     oracle::Flow,
@@ -37,7 +37,8 @@ async fn kills_at_random_moments_lose_nothing() {
     let bed = Bed::with_replicas(total).await;
     let mut rng = Rng::with_seed(seed());
     let flow = Flow::start(&bed, "kill -9 at random moments", seed()).await;
-    for kill in 1..=120 {
+    let kills = chosen("SHARDED_KILLS").unwrap_or(120);
+    for kill in 1..=kills {
         let pod = any(&bed, &mut rng, total);
         flow.fault(format!("kill {kill}: {}", pod.name()), async {
             pod.kill();
