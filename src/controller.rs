@@ -345,7 +345,7 @@ impl Controller {
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
         for (subject, record) in &records {
-            self.engine.restore(subject, &record.memory, now);
+            self.engine.restore(subject, &record.memory, &untold, now);
             for queue in &mut queues {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);

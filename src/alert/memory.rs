@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Engine,
+    Alert, Engine, Notice,
     engine::{Known, hash},
     entry::{AlertKey, Entry, Fired, Member},
 };
@@ -85,6 +85,13 @@ impl AlertMemory {
                 .collect(),
         })
     }
+
+    fn is_of(&self, subject: &Subject, alert: &Alert) -> bool {
+        let part = self.part.as_ref();
+        alert.subject == *subject
+            && alert.rule.name == &*self.rule
+            && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(&**value))
+    }
 }
 
 impl Engine {
@@ -116,12 +123,22 @@ impl Engine {
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
     /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
     /// exist any more is left out.
-    pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
+    ///
+    /// `ended` are the ends that this engine has seen, and whoever wrote the memory had not: what ended then stays ended.
+    pub fn restore(
+        &mut self,
+        subject: &Subject,
+        memory: &Memory,
+        ended: &[Arc<Notice>],
+        now: Timestamp,
+    ) {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
         for alert in &memory.alerts {
-            self.recall_alert(subject, alert, now);
+            if !ended.iter().any(|end| alert.is_of(subject, &end.alert)) {
+                self.recall_alert(subject, alert, now);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! A restart: what one life of the engine remembers, the next goes on with.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -35,7 +37,7 @@ fn list(engine: &mut Engine, pods: &[Pod], now: Timestamp) {
 
 fn restore(engine: &mut Engine, memories: &[(Subject, Memory)], now: Timestamp) {
     for (subject, memory) in memories {
-        engine.restore(subject, memory, now);
+        engine.restore(subject, memory, &[], now);
     }
     engine.advance(now);
 }
@@ -151,6 +153,30 @@ fn an_event_stands_as_long_as_it_did() {
         []
     );
     assert_eq!(wait(&mut after, end), [("KubePodOOMKilled", RECOVERED)]);
+}
+
+#[test]
+fn what_this_replica_has_seen_end_does_not_come_back_with_what_another_remembers() {
+    // Both have seen it from before they began; the one that had charge of it died before it could see that it is gone.
+    let killed = mk_pod("web-1").oom_killed(at(-60));
+    let mut dead = mk_engine();
+    see(&mut dead, killed.clone(), at(5));
+    let fires_again = |knows: bool| {
+        let mut heir = mk_engine();
+        see(&mut heir, killed.clone(), at(5));
+        heir.gone(&killed.metadata.uid, at(100));
+        heir.advance(at(100));
+        let mut ended: Vec<_> = heir.take_notices().into_iter().map(Arc::new).collect();
+        ended.retain(|_| knows);
+        for (subject, memory) in written(&dead) {
+            heir.restore(&subject, &memory, &ended, at(120));
+        }
+        heir.advance(at(120));
+        heir.firing(at(120)).count() > 0
+    };
+    assert!(!fires_again(true));
+    // It is the end that makes the difference: an event stands as long as nobody knows better.
+    assert!(fires_again(false));
 }
 
 #[test]
