@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Alert, Engine, Notice,
-    engine::{Known, hash},
+    engine::Known,
     entry::{AlertKey, Entry, Fired, Member},
 };
 use crate::{
@@ -182,7 +182,13 @@ impl Engine {
             rule: rule.name,
             part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
         });
-        let gone: Vec<bool> = alert.members.keys().map(|uid| self.is_gone(uid)).collect();
+        let roll = self.roll.as_ref();
+        let well_since = |uid| roll.and_then(|roll| roll.well_since(uid, rule));
+        let seen: Vec<_> = alert
+            .members
+            .keys()
+            .map(|uid| (self.is_gone(uid), well_since(uid)))
+            .collect();
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
@@ -199,11 +205,12 @@ impl Engine {
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
         }
-        for ((uid, member), gone) in alert.members.iter().zip(gone) {
+        for ((uid, member), (gone, well_since)) in alert.members.iter().zip(seen) {
             if let Some(own) = entry.members.get_mut(uid) {
                 own.remember(member);
             } else {
-                let member = member.clone().recall(rule.hold, sighted, gone);
+                let well_since = well_since.map_or(sighted, |well| well.min(sighted));
+                let member = member.clone().recall(rule.hold, sighted, well_since, gone);
                 entry.members.insert(uid.clone(), member);
             }
         }
@@ -233,7 +240,7 @@ impl Engine {
     /// Whether an object is known not to be there.
     fn is_gone(&self, uid: &str) -> bool {
         let roll = self.roll.as_ref();
-        roll.is_some_and(|roll| !roll.contains(&hash(uid)))
+        roll.is_some_and(|roll| !roll.has(uid))
     }
 
     /// The alerts about a subject.
