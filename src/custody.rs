@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::{
-    alert::{Memory, Notice},
+    alert::{Alert, Memory, Notice},
     cluster::Subject,
     coordinator::Coordinator,
     notify::{self, Debt, Ledger},
@@ -153,11 +153,12 @@ impl Custody {
         self.ended.push_back(Arc::new(notice));
     }
 
-    /// The ends in a portion of which it is not known that anybody was told.
+    /// The ends in a portion of which it is not known that anybody was told. `fires` says whether an alert fires again, by what this replica sees itself.
     pub fn untold_ends(
         &mut self,
         portion: &Portion,
         records: &[(Subject, Arc<Remembered>)],
+        fires: impl Fn(&Alert) -> bool,
         now: Timestamp,
     ) -> Vec<Arc<Notice>> {
         let (inside, outside): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.ended)
@@ -170,7 +171,11 @@ impl Custody {
             .collect();
         let told = |ended: &Notice| {
             let record = records.get(&ended.alert.subject);
-            record.is_some_and(|record| record.has_ended(ended))
+            // An end that is remembered can be that of an earlier time. It is, if what is remembered fires all the same, and does not do so any more.
+            record.is_some_and(|record| {
+                record.has_ended(ended)
+                    && (fires(&ended.alert) || !record.memory.fires(&ended.alert))
+            })
         };
         inside
             .into_iter()

@@ -55,6 +55,12 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
+    /// Whether it is remembered that this alert fires, if this is about its subject.
+    pub fn fires(&self, alert: &Alert) -> bool {
+        let mut alerts = self.alerts.iter();
+        alerts.any(|known| known.fired.is_some() && known.is_of(alert))
+    }
+
     /// How many alerts are remembered.
     pub fn len(&self) -> usize {
         self.alerts.len()
@@ -86,12 +92,17 @@ impl AlertMemory {
         })
     }
 
-    fn is_of(&self, subject: &Subject, alert: &Alert) -> bool {
+    /// Whether this is what is remembered of that alert, about the same subject.
+    fn is_of(&self, alert: &Alert) -> bool {
         let part = self.part.as_ref();
-        alert.subject == *subject
-            && alert.rule.name == &*self.rule
-            && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(&**value))
+        alert.rule.name == &*self.rule
+            && part.is_none_or(|(label, part)| is_about(alert, label, part))
     }
+}
+
+/// Whether an alert is about this part of its subject.
+fn is_about(alert: &Alert, label: &str, part: &str) -> bool {
+    alert.labels.get(label) == Some(part)
 }
 
 impl Engine {
@@ -110,6 +121,16 @@ impl Engine {
             alerts: self.about(subject).filter_map(AlertMemory::of).collect(),
             objects: objects.collect(),
         }
+    }
+
+    /// Whether an alert fires, or does so again.
+    pub fn fires(&self, alert: &Alert) -> bool {
+        self.about(&alert.subject).any(|entry| {
+            let part = entry.key.part.as_ref();
+            entry.fired.is_some()
+                && entry.rule.name == alert.rule.name
+                && part.is_none_or(|(label, part)| is_about(alert, label, part))
+        })
     }
 
     /// The subjects of which something may be to remember.
@@ -136,7 +157,9 @@ impl Engine {
             self.recall_object(uid, subject, object, now);
         }
         for alert in &memory.alerts {
-            if !ended.iter().any(|end| alert.is_of(subject, &end.alert)) {
+            let is_over =
+                |end: &Arc<Notice>| end.alert.subject == *subject && alert.is_of(&end.alert);
+            if !ended.iter().any(is_over) {
                 self.recall_alert(subject, alert, now);
             }
         }
