@@ -101,8 +101,7 @@ impl Remembered {
     /// would owe its resolve after a crash.
     pub fn promises_more_than(&self, before: Option<&Self>) -> bool {
         self.has_new_debt(before, |debt, owed| {
-            debt.standing.is_none()
-                || !matches!(owed.notice.transition, Transition::Resolved(_))
+            debt.standing.is_none() || !matches!(owed.notice.transition, Transition::Resolved(_))
         })
     }
 
@@ -124,7 +123,8 @@ impl Remembered {
                     .flatten()
                     .find(|known| known.identity == debt.identity);
                 debt.owed.as_ref().is_some_and(|owed| {
-                    counts(debt, owed) && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
+                    counts(debt, owed)
+                        && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
                 })
             })
         })
