@@ -105,7 +105,8 @@ impl Remembered {
         })
     }
 
-    /// Whether this has anything to tell anybody that `before` had not.
+    /// Whether this has anything to tell anybody that `before` had not. Ends, too, are written down before they are told: what was told to be over, and began again
+    /// while nobody served its shard, would look like the same alert that goes on, of which nobody needs to be told.
     pub fn owes_more_than(&self, before: Option<&Self>) -> bool {
         self.has_new_debt(before, |_, _| true)
     }

@@ -46,10 +46,18 @@ impl<A: Alerts> Replica<A> {
         self.wait_for_save(key, true, now);
     }
 
-    /// The same for what is no page: [`begin_send`](Self::begin_send) waits for a write for up to 2 s, too, but none is made for it before its time. So who
-    /// takes over after a crash knows that the page before was delivered, and does not repeat it for what is over.
+    /// The same for what is no page: no write is made for it before its time, and [`begin_send`](Self::begin_send) waits for that a minute. So who takes over after a
+    /// crash knows that the page before was delivered, and does not repeat it for what is over; nor takes what began again since for what goes on.
     pub fn await_save(&mut self, key: &ShardKey, now: Instant) {
         self.wait_for_save(key, false, now);
+    }
+
+    /// Whether a send for a key waits for a write.
+    pub fn waits_for_save(&self, key: &ShardKey) -> bool {
+        let books = self.held.values().filter_map(|held| held.book.as_ref());
+        books
+            .into_iter()
+            .any(|book| book.promises.until(key).is_some())
     }
 
     fn wait_for_save(&mut self, key: &ShardKey, urgent: bool, now: Instant) {

@@ -11,6 +11,10 @@ use super::super::super::ShardKey;
 /// can repair it. Short, against the minutes that a condition has stood by then.
 pub const UNSAVED: Duration = Duration::from_secs(2);
 
+/// How long a send waits that is no page. Its write is put off, as far as [`LONGEST_DEBT`]; and it may be late, but who crashes after it must not be taken over by somebody who
+/// does not know of it: what was told to be over, and began again since, would pass for something that goes on and was told.
+const NOT_URGENT: Duration = Duration::from_secs(62);
+
 /// Between the starts of two writes that nobody waits for. What they contain is then at most so much older than what is known.
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -93,10 +97,6 @@ impl Promises {
         self.0.len() < open
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub fn are_urgent(&self) -> bool {
         self.0.values().any(|promise| promise.urgent)
     }
@@ -107,7 +107,10 @@ impl Promises {
 
     /// Until when a send for this key waits.
     pub fn until(&self, key: &ShardKey) -> Option<Instant> {
-        self.0.get(key).map(|promise| promise.since + UNSAVED)
+        self.0.get(key).map(|promise| {
+            let wait = if promise.urgent { UNSAVED } else { NOT_URGENT };
+            promise.since + wait
+        })
     }
 }
 
