@@ -63,6 +63,8 @@ pub(super) struct Known {
     /// The list that last had it.
     pub list: u64,
     pub memo: Memo,
+    /// The object as it was seen last, if there is a memo: when more is remembered of it, it has to be judged again.
+    pub object: Option<Arc<Object>>,
     /// Its subject, if there is a memo.
     pub remembered: Option<Arc<Subject>>,
     /// The alerts that it is a member of.
@@ -195,6 +197,7 @@ impl Engine {
             return;
         };
         known.memo = Memo::default();
+        known.object = None;
         let alerts = known.alerts.clone();
         self.note_memo(uid, None);
         for key in &alerts {
@@ -245,11 +248,13 @@ impl Engine {
                 kind,
                 list,
                 memo: Memo::default(),
+                object: None,
                 remembered: None,
                 alerts: Vec::new(),
             });
         known.list = list;
         let remembers = !(memo.is_empty() && known.remembered.is_none());
+        known.object = (!memo.is_empty()).then(|| Arc::new(object.clone()));
         known.memo = memo;
         let before = known.alerts.len();
         let mut shown = Vec::with_capacity(findings.len());
@@ -359,6 +364,7 @@ impl Engine {
         for (uid, known) in &mut self.objects {
             known.memo.prune(now);
             if known.memo.is_empty() && known.remembered.is_some() {
+                known.object = None;
                 forgotten.push(uid.clone());
             }
         }

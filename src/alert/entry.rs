@@ -180,6 +180,11 @@ impl Member {
     pub fn remember(&mut self, earlier: &Self) {
         self.first_seen = self.first_seen.min(earlier.first_seen);
         let since = match self.told {
+            // The same stretch: it may have begun with an earlier one, after a short gap.
+            Since::At(_) if self.told == earlier.told => {
+                self.kept_since = self.kept_since.or(earlier.kept_since);
+                earlier.since
+            }
             Since::At(_) => return,
             Since::FirstSeen => self.first_seen,
             Since::FirstSeenOr(at) => at.min(self.first_seen).min(earlier.since),
@@ -205,9 +210,10 @@ impl Member {
         self
     }
 
-    /// Whether the API does not tell when the condition began, so that only memory does.
-    pub const fn is_first_seen(&self) -> bool {
-        !matches!(self.told, Since::At(_))
+    /// Whether the cluster does not tell all of it anew: when the condition began, or an event whose object is gone.
+    pub const fn is_only_remembered(&self) -> bool {
+        let begins_earlier = !matches!(self.told, Since::At(_)) || self.kept_since.is_some();
+        begins_earlier || self.gone && matches!(self.lasts, Lasts::UntilEvenIfGone(_))
     }
 
     /// When it is due.

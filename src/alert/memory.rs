@@ -22,7 +22,7 @@ const MEMBERS: usize = 1000;
 /// What the engine knows about one subject and could not learn anew.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Alerts that fire, and pending ones whose beginning the API does not tell.
+    /// Alerts that fire, and pending ones that the cluster does not tell anew.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     alerts: Vec<AlertMemory>,
     /// What the rules remember of its objects, by UID.
@@ -69,8 +69,8 @@ impl Memory {
 
 impl AlertMemory {
     fn of(entry: &Entry) -> Option<Self> {
-        let unknown_start = || entry.members.values().any(Member::is_first_seen);
-        if entry.fired.is_none() && !unknown_start() {
+        let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
+        if entry.fired.is_none() && is_told_anew() {
             return None;
         }
         let part = entry.key.part.as_ref();
@@ -118,22 +118,39 @@ impl Engine {
     /// exist any more is left out.
     pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
         for (uid, object) in &memory.objects {
-            self.recall_object(uid, subject, object);
+            self.recall_object(uid, subject, object, now);
         }
         for alert in &memory.alerts {
             self.recall_alert(subject, alert, now);
         }
     }
 
-    fn recall_object(&mut self, uid: &str, subject: &Subject, object: &ObjectMemory) {
-        let Some(kind) = KindId::named(&object.kind) else {
+    fn recall_object(
+        &mut self,
+        uid: &str,
+        subject: &Subject,
+        memory: &ObjectMemory,
+        now: Timestamp,
+    ) {
+        let Some(kind) = KindId::named(&memory.kind) else {
             return;
         };
         if self.is_gone(uid) {
             return;
         }
-        self.know(uid, kind).memo.merge(&object.memo);
+        let known = self.know(uid, kind);
+        let before = known.memo.clone();
+        known.memo.merge(&memory.memo);
+        let (news, list, object) = (known.memo != before, known.list, known.object.clone());
         self.note_memo(uid, Some(subject.clone()));
+        if news && let Some(object) = object {
+            // It was judged without what is remembered of it, and may not change for long.
+            self.observe(&object, now);
+            if let Some(known) = self.objects.get_mut(uid) {
+                // A list that is under way has to bring it itself.
+                known.list = list;
+            }
+        }
     }
 
     fn recall_alert(&mut self, subject: &Subject, alert: &AlertMemory, now: Timestamp) {
@@ -190,6 +207,7 @@ impl Engine {
             kind,
             list,
             memo: Memo::default(),
+            object: None,
             remembered: None,
             alerts: Vec::new(),
         })

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 mod histories;
+mod memory;
 mod properties;
 
 use super::{Engine, Notice, Resolution, State, Transition};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Record;
 use crate::{
     alert::{Labels, Memory, Notice, Transition},
-    notify::Debt,
+    notify::{Debt, OwedDebt},
     time::before,
 };
 
@@ -100,6 +100,22 @@ impl Remembered {
     /// Whether this has something to tell somebody that fires that `before` had not: a page, which must not leave before it is written down, or nobody
     /// would owe its resolve after a crash.
     pub fn promises_more_than(&self, before: Option<&Self>) -> bool {
+        self.has_new_debt(before, |debt, owed| {
+            debt.standing.is_none() || !matches!(owed.notice.transition, Transition::Resolved(_))
+        })
+    }
+
+    /// Whether this has anything to tell anybody that `before` had not. Ends, too, are written down before they are told: what was told to be over, and began again
+    /// while nobody served its shard, would look like the same alert that goes on, of which nobody needs to be told.
+    pub fn owes_more_than(&self, before: Option<&Self>) -> bool {
+        self.has_new_debt(before, |_, _| true)
+    }
+
+    fn has_new_debt(
+        &self,
+        before: Option<&Self>,
+        counts: impl Fn(&Debt, &OwedDebt) -> bool,
+    ) -> bool {
         self.receivers.iter().any(|(receiver, debts)| {
             let before = before.and_then(|before| before.receivers.get(receiver));
             debts.iter().any(|debt| {
@@ -108,9 +124,8 @@ impl Remembered {
                     .flatten()
                     .find(|known| known.identity == debt.identity);
                 debt.owed.as_ref().is_some_and(|owed| {
-                    let page = debt.standing.is_none()
-                        || !matches!(owed.notice.transition, Transition::Resolved(_));
-                    page && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
+                    counts(debt, owed)
+                        && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
                 })
             })
         })
