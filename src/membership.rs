@@ -160,12 +160,8 @@ impl Membership {
             shown,
         } = self;
         let clients = Clients::new(config, &clock)?;
-        let states: Store<Remembered> = Store::new(
-            clients.config_maps.clone(),
-            &names.namespace,
-            names.name.as_str(),
-            clock.clone(),
-        );
+        let states: Store<Remembered> =
+            Store::new(clients.config_maps.clone(), names.clone(), clock.clone());
         let set = Set {
             client: clients.config_maps.clone(),
             namespace: names.namespace.clone(),

@@ -310,7 +310,7 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
     let heir = replicas.pop().unwrap();
     replicas.pop().unwrap().kill();
     let killed = Instant::now();
-    let name = (0..)
+    let name = (0..1000)
         .map(|number| format!("orphan-{number}"))
         .find(|name| owner(&format!("Pod/{ns}/{name}"), 2) == 0)
         .unwrap();
