@@ -270,6 +270,13 @@ impl World {
         }
     }
 
+    /// Who has charge of a key.
+    pub fn owner(&self, key: &ShardKey) -> Option<&Life> {
+        self.lives
+            .values()
+            .find(|life| life.controller.is_mine(key))
+    }
+
     /// What is remembered, by subject, in all states of the active generation.
     pub fn remembered(&self) -> Vec<(Subject, Arc<Remembered>)> {
         let active = self
@@ -302,6 +309,12 @@ impl World {
 }
 
 impl Life {
+    /// Whether anything is known of an alert in the receiver's queue.
+    pub fn knows(&self, subject: &Subject, identity: &Labels) -> bool {
+        let debts = self.handle.queue().debts(subject);
+        debts.iter().any(|debt| debt.identity == *identity)
+    }
+
     /// Counts a request or an attempt. If it is the last: whether it has an effect.
     fn burn(&mut self) -> Option<bool> {
         let fuse = self.fuse.as_mut()?;
