@@ -344,8 +344,13 @@ impl Controller {
         let mut queues = queues(&receivers);
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
+        let mut ends: BTreeMap<&Subject, Vec<&Notice>> = BTreeMap::new();
+        for notice in &untold {
+            ends.entry(&notice.alert.subject).or_default().push(notice);
+        }
         for (subject, record) in &records {
-            self.engine.restore(subject, &record.memory, now);
+            let ended = ends.get(subject).map(Vec::as_slice).unwrap_or_default();
+            self.engine.restore(subject, &record.memory, ended, now);
             for queue in &mut queues {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);

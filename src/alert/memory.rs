@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Engine,
+    Engine, Notice,
     engine::{Known, hash},
     entry::{AlertKey, Entry, Fired, Member},
 };
@@ -68,6 +68,14 @@ impl Memory {
 }
 
 impl AlertMemory {
+    /// Whether a notice about the same subject is about this alert.
+    fn is(&self, notice: &Notice) -> bool {
+        let labels = &notice.alert.labels;
+        let part = self.part.as_ref();
+        *notice.alert.rule.name == *self.rule
+            && part.is_none_or(|(label, value)| labels.get(label) == Some(value))
+    }
+
     fn of(entry: &Entry) -> Option<Self> {
         let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
         if entry.fired.is_none() && is_told_anew() {
@@ -115,12 +123,20 @@ impl Engine {
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
     /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
-    /// exist any more is left out.
-    pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
+    /// exist any more is left out; so is one that ended since it was
+    /// remembered, as one of the notices in `ended` (about this subject) says.
+    pub fn restore(
+        &mut self,
+        subject: &Subject,
+        memory: &Memory,
+        ended: &[&Notice],
+        now: Timestamp,
+    ) {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        for alert in &memory.alerts {
+        let is_over = |alert: &&AlertMemory| ended.iter().any(|notice| alert.is(notice));
+        for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
             self.recall_alert(subject, alert, now);
         }
     }

@@ -104,6 +104,24 @@ async fn what_fired_under_another_name_of_the_cluster_ends_and_fires_under_the_n
     );
 }
 
+/// Its hold would go on for whoever does not know when it became well.
+#[tokio::test(start_paused = true)]
+async fn what_ended_before_the_eyes_of_who_takes_over_is_over() {
+    let looping = mk_pod("web-1").crash_looping(at(-600), 300, 9);
+    let mut world = world::World::new(vec![Some(looping.clone())]);
+    world.start(0, 2, "test");
+    world.start(1, 2, "test");
+    world.pass(Duration::from_secs(120)).await;
+    let fired = told(&mut world);
+    assert_eq!(fired, [(Message::Fired, "KubePodCrashLooping".to_owned())]);
+    let key = ShardKey::of(&looping.object().subject().0);
+    world.kill(Shard::of(&key, 2).index);
+    world.set_pod(0, Some(mk_pod("web-1")));
+    world.pass(Duration::from_secs(3600)).await;
+    let ended = told(&mut world);
+    assert_eq!(ended, [(RECOVERED, "KubePodCrashLooping".to_owned())]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute() {
     let (logs, _logging) = capture();

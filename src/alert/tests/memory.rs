@@ -35,7 +35,7 @@ fn list(engine: &mut Engine, pods: &[Pod], now: Timestamp) {
 
 fn restore(engine: &mut Engine, memories: &[(Subject, Memory)], now: Timestamp) {
     for (subject, memory) in memories {
-        engine.restore(subject, memory, now);
+        engine.restore(subject, memory, &[], now);
     }
     engine.advance(now);
 }
