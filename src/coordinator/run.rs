@@ -187,6 +187,12 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         [leases, record, states]
     }
 
+    /// What to ask for now: for tests that carry it out themselves.
+    #[cfg(test)]
+    pub(crate) fn requests(&self) -> Vec<Request<A>> {
+        self.turn(&mut Story::default())
+    }
+
     /// Looks at how things are, tells what has changed, and returns what to ask for.
     fn turn(&self, story: &mut Story) -> Vec<Request<A>> {
         let replicas = *locked(&self.0.replicas);
