@@ -4,6 +4,7 @@
 mod unserved;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -345,7 +346,11 @@ impl Controller {
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
         for (subject, record) in &records {
-            self.engine.restore(subject, &record.memory, now);
+            let ends = untold.iter().filter(|end| end.alert.subject == *subject);
+            let memory = ends.fold(Cow::Borrowed(&record.memory), |memory, end| {
+                Cow::Owned(memory.without(end))
+            });
+            self.engine.restore(subject, &memory, now);
             for queue in &mut queues {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Engine,
+    Engine, Notice,
     engine::{Known, hash},
     entry::{AlertKey, Entry, Fired, Member},
 };
@@ -53,6 +53,30 @@ impl Memory {
     /// Whether there is nothing to remember.
     pub fn is_empty(&self) -> bool {
         self.alerts.is_empty() && self.objects.is_empty()
+    }
+
+    /// The same without an alert that is known to have ended since it fired: it must not come back to life.
+    #[must_use]
+    pub fn without(&self, ended: &Notice) -> Self {
+        let alert = &ended.alert;
+        let is_it = |memory: &AlertMemory| {
+            let part = memory.part.as_ref();
+            *memory.rule == *alert.rule.name
+                && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
+                && memory
+                    .fired
+                    .as_ref()
+                    .is_some_and(|fired| fired.starts_at <= ended.at)
+        };
+        Self {
+            alerts: self
+                .alerts
+                .iter()
+                .filter(|memory| !is_it(memory))
+                .cloned()
+                .collect(),
+            objects: self.objects.clone(),
+        }
     }
 
     /// How many alerts are remembered.
