@@ -243,9 +243,6 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
     let client = plane.client().await;
     let ns = "clocks";
     create_namespace(&client, ns).await;
-    // Due in some seconds, and over in some seconds: by the API server's clock.
-    let due = mk_pod("due").image_pull_failing(Duration::from_secs(3 * 60 - 10));
-    let over = mk_pod("over").oom_killed(Duration::from_secs(3600 - 14));
 
     let right = Installation::new(&plane);
     let right_webhook = Webhook::start();
@@ -265,6 +262,9 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
         offset.unwrap() < -590.0,
         "the clock is not wrong: {offset:?}"
     );
+    // Due in some seconds, and over in some seconds: by the API server's clock.
+    let due = mk_pod("due").image_pull_failing(Duration::from_secs(3 * 60 - 10));
+    let over = mk_pod("over").oom_killed(Duration::from_secs(3600 - 14));
     due.create(&client, ns).await;
     over.create(&client, ns).await;
     for webhook in [&right_webhook, &wrong_webhook] {
