@@ -483,8 +483,11 @@ mod tests {
             address: listener.local_addr().unwrap(),
             client: crate::notify::test_client(),
         };
+        let mut config = server.kube_config();
+        // As of what connects for real.
+        config.default_retry = false;
         let app = App::new(Options {
-            config: server.kube_config(),
+            config,
             clock,
             sharder: Sharder::default(),
             cluster: None,

@@ -345,8 +345,13 @@ impl Controller {
         let records = custody.records(portion);
         let engine = &self.engine;
         let untold = custody.untold_ends(portion, &records, |alert| engine.fires(alert), now);
+        let mut ends: BTreeMap<&Subject, Vec<&Notice>> = BTreeMap::new();
+        for notice in &untold {
+            ends.entry(&notice.alert.subject).or_default().push(notice);
+        }
         for (subject, record) in &records {
-            self.engine.restore(subject, &record.memory, &untold, now);
+            let ended = ends.get(subject).map(Vec::as_slice).unwrap_or_default();
+            self.engine.restore(subject, &record.memory, ended, now);
             for queue in &mut queues {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);
@@ -464,52 +469,4 @@ impl Counts {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::stream;
-    use tokio::time::sleep;
-
-    use super::*;
-    use crate::{
-        cluster::FailureReason,
-        shard::Sharder,
-        testing::{START, capture},
-    };
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute() {
-        let (logs, _logging) = capture();
-        let metrics = Arc::new(Metrics::new(0, 1, &[], &[]).unwrap());
-        let clock = Clock::starting_at(START, 1.0);
-        let controller = Controller::new(
-            Engine::new(String::new()),
-            Arc::new(Sharder::default()),
-            None,
-            clock,
-            Vec::new(),
-            Arc::clone(&metrics),
-            Health::new(KindId::ALL),
-        );
-        // One failure every 10 s, for two minutes.
-        let failures = stream::iter(0..12).then(|_| async {
-            sleep(Duration::from_secs(10)).await;
-            let failure = Failure {
-                reason: FailureReason::Connection,
-                message: "connection refused".into(),
-            };
-            (KindId::Pod, Event::Failed(failure))
-        });
-        controller
-            .run(failures, oneshot::channel().0, CancellationToken::new())
-            .await;
-
-        let logs = logs.text();
-        let count = |level: &str| {
-            let is_it = |line: &&str| line.contains(level) && line.contains("connection refused");
-            logs.lines().filter(is_it).count()
-        };
-        assert_eq!((count("WARN"), count("ERROR")), (1, 1), "{logs}");
-        let shown = metrics.render().unwrap();
-        let failed = r#"alertkube_watch_failures_total{kind="Pod",reason="connection"} 12"#;
-        assert!(shown.contains(failed), "{shown}");
-    }
-}
+mod tests;

@@ -7,10 +7,14 @@
 
 mod api;
 mod logs;
+mod objects;
+mod pods;
 
 pub use api::scripted;
 use jiff::Timestamp;
 pub use logs::{Captured, capture};
+pub use objects::Objects;
+pub use pods::{Look, Slot, any_look};
 
 use crate::{
     alert::Severity,

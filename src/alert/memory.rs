@@ -55,10 +55,10 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
-    /// Whether it is remembered that this alert fires, if this is about its subject.
+    /// Whether it is remembered that an alert about the same subject fires.
     pub fn fires(&self, alert: &Alert) -> bool {
         let mut alerts = self.alerts.iter();
-        alerts.any(|known| known.fired.is_some() && known.is_of(alert))
+        alerts.any(|known| known.fired.is_some() && known.is(alert))
     }
 
     /// How many alerts are remembered.
@@ -74,6 +74,16 @@ impl Memory {
 }
 
 impl AlertMemory {
+    /// Whether an alert about the same subject is this one.
+    fn is(&self, alert: &Alert) -> bool {
+        let part = self.part.as_ref();
+        is(
+            alert,
+            &self.rule,
+            part.map(|(label, value)| (&**label, &**value)),
+        )
+    }
+
     fn of(entry: &Entry) -> Option<Self> {
         let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
         if entry.fired.is_none() && is_told_anew() {
@@ -91,18 +101,12 @@ impl AlertMemory {
                 .collect(),
         })
     }
-
-    /// Whether this is what is remembered of that alert, about the same subject.
-    fn is_of(&self, alert: &Alert) -> bool {
-        let part = self.part.as_ref();
-        alert.rule.name == &*self.rule
-            && part.is_none_or(|(label, part)| is_about(alert, label, part))
-    }
 }
 
-/// Whether an alert is about this part of its subject.
-fn is_about(alert: &Alert, label: &str, part: &str) -> bool {
-    alert.labels.get(label) == Some(part)
+/// Whether an alert is of this rule, and about this part of its subject.
+fn is(alert: &Alert, rule: &str, part: Option<(&str, &str)>) -> bool {
+    alert.rule.name == rule
+        && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
 }
 
 impl Engine {
@@ -123,13 +127,16 @@ impl Engine {
         }
     }
 
-    /// Whether an alert fires, or does so again.
+    /// Whether an alert fires, by what is known now.
     pub fn fires(&self, alert: &Alert) -> bool {
         self.about(&alert.subject).any(|entry| {
             let part = entry.key.part.as_ref();
             entry.fired.is_some()
-                && entry.rule.name == alert.rule.name
-                && part.is_none_or(|(label, part)| is_about(alert, label, part))
+                && is(
+                    alert,
+                    entry.key.rule,
+                    part.map(|(label, value)| (&**label, &**value)),
+                )
         })
     }
 
@@ -143,25 +150,21 @@ impl Engine {
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
     /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
-    /// exist any more is left out.
-    ///
-    /// `ended` are the ends that this engine has seen, and whoever wrote the memory had not: what ended then stays ended.
+    /// exist any more is left out; so is one that ended since it was
+    /// remembered, as one of the notices in `ended` (about this subject) says.
     pub fn restore(
         &mut self,
         subject: &Subject,
         memory: &Memory,
-        ended: &[Arc<Notice>],
+        ended: &[&Notice],
         now: Timestamp,
     ) {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        for alert in &memory.alerts {
-            let is_over =
-                |end: &Arc<Notice>| end.alert.subject == *subject && alert.is_of(&end.alert);
-            if !ended.iter().any(is_over) {
-                self.recall_alert(subject, alert, now);
-            }
+        let is_over = |alert: &&AlertMemory| ended.iter().any(|end| alert.is(&end.alert));
+        for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
+            self.recall_alert(subject, alert, now);
         }
     }
 

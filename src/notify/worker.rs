@@ -85,6 +85,42 @@ impl Drop for Queue<'_> {
 }
 
 impl Handle {
+    pub(crate) fn new(receiver: &'static str, outbox: Outbox) -> Self {
+        Self(Arc::new(Shared {
+            receiver,
+            outbox: Mutex::new(outbox),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// The next attempt, if there is one that the gate lets begin.
+    pub(crate) fn next(&self, gate: &dyn Gate, limit: Duration) -> Option<Attempt> {
+        let begin = |key: &_| gate.begin(key, limit);
+        self.outbox().next(Instant::now(), begin)
+    }
+
+    /// When there may be one.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.outbox().next_deadline()
+    }
+
+    /// Ends an attempt, and notes what came of it.
+    pub(crate) fn finish(
+        &self,
+        id: AttemptId,
+        subject: &Subject,
+        error: Option<&SendError>,
+        ledger: Option<&dyn Ledger>,
+    ) -> Finished {
+        // Until it is noted, nothing is handed over: what is newer must not be overwritten.
+        let mut outbox = self.outbox();
+        let finished = outbox.finish(id, error, Instant::now());
+        if let Some(ledger) = ledger {
+            ledger.note(self.0.receiver, subject, outbox.debts(subject));
+        }
+        finished
+    }
+
     /// The queue, for as long as the worker can wait for it.
     pub fn queue(&self) -> Queue<'_> {
         Queue {
@@ -136,11 +172,7 @@ impl Worker {
         metrics: Arc<Metrics>,
     ) -> Self {
         let outbox = Outbox::new(receiver.send_resolved(), receiver.late(), fastrand::u64(..));
-        let handle = Handle(Arc::new(Shared {
-            receiver: receiver.name(),
-            outbox: Mutex::new(outbox),
-            changed: Notify::new(),
-        }));
+        let handle = Handle::new(receiver.name(), outbox);
         let name = receiver.name();
         let queue = handle.clone();
         metrics.at_scrape(move |gauges| {
@@ -231,10 +263,9 @@ impl<R: Receiver> Run<R> {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(now));
             let limit = receiver.timeout().min(left.unwrap_or(Duration::MAX));
             while under_way.len() < receiver.max_in_flight().max(1) && !limit.is_zero() {
-                let next = handle
-                    .outbox()
-                    .next(Instant::now(), |key| gate.begin(key, limit));
-                let Some(attempt) = next else { break };
+                let Some(attempt) = handle.next(&*gate, limit) else {
+                    break;
+                };
                 under_way.push(send(&receiver, attempt, limit));
             }
             if left.is_some_and(|left| under_way.is_empty() || left.is_zero()) {
@@ -242,21 +273,12 @@ impl<R: Receiver> Run<R> {
             }
             log.count(&mut handle.outbox());
             let room = under_way.len() < receiver.max_in_flight().max(1);
-            let due = handle.outbox().next_deadline();
+            let due = handle.next_deadline();
             tokio::select! {
                 Some(ended) = under_way.next() => {
                     faults::pass(Point::Sent);
                     let error = ended.result.as_ref().err();
-                    let finished = {
-                        // Until it is noted, nothing is handed over: what is newer must not be overwritten.
-                        let mut outbox = handle.outbox();
-                        let finished = outbox.finish(ended.id, error, Instant::now());
-                        if let Some(ledger) = &ledger {
-                            let debts = outbox.debts(&ended.subject);
-                            ledger.note(log.receiver, &ended.subject, debts);
-                        }
-                        finished
-                    };
+                    let finished = handle.finish(ended.id, &ended.subject, error, ledger.as_deref());
                     log.attempt(&ended, finished);
                     faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.

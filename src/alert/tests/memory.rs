@@ -1,7 +1,5 @@
 //! A restart: what one life of the engine remembers, the next goes on with.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -86,6 +84,23 @@ fn an_alert_that_still_stands_goes_on_in_silence() {
 }
 
 #[test]
+fn what_was_seen_to_end_does_not_come_back_to_life() {
+    // Who served it was killed before it could write down that it is over.
+    let remembered = written(&firing());
+    let mut heir = firing();
+    see(&mut heir, mk_pod("web-1").restarted(at(200), 2), at(200));
+    run_until(&mut heir, at(900));
+    let ended = heir.take_notices().pop().unwrap();
+    assert_eq!(ended.transition, RECOVERED);
+
+    for (subject, memory) in &remembered {
+        heir.restore(subject, memory, &[&ended], at(910));
+    }
+    heir.advance(at(910));
+    assert_eq!(heir.alerts(at(910)), []);
+}
+
+#[test]
 fn what_fired_under_another_face_is_known_under_it() {
     let mut before = mk_engine();
     let failing = |reason| mk_pod("web-1").image_failing(reason, at(0));
@@ -167,30 +182,6 @@ fn an_event_stands_as_long_as_it_did() {
         []
     );
     assert_eq!(wait(&mut after, end), [("KubePodOOMKilled", RECOVERED)]);
-}
-
-#[test]
-fn what_this_replica_has_seen_end_does_not_come_back_with_what_another_remembers() {
-    // Both have seen it from before they began; the one that had charge of it died before it could see that it is gone.
-    let killed = mk_pod("web-1").oom_killed(at(-60));
-    let mut dead = mk_engine();
-    see(&mut dead, killed.clone(), at(5));
-    let fires_again = |knows: bool| {
-        let mut heir = mk_engine();
-        see(&mut heir, killed.clone(), at(5));
-        heir.gone(&killed.metadata.uid, at(100));
-        heir.advance(at(100));
-        let mut ended: Vec<_> = heir.take_notices().into_iter().map(Arc::new).collect();
-        ended.retain(|_| knows);
-        for (subject, memory) in written(&dead) {
-            heir.restore(&subject, &memory, &ended, at(120));
-        }
-        heir.advance(at(120));
-        heir.firing(at(120)).count() > 0
-    };
-    assert!(!fires_again(true));
-    // It is the end that makes the difference: an event stands as long as nobody knows better.
-    assert!(fires_again(false));
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl<A: Alerts> Replica<A> {
     // === What it may do, and what others do ===
 
     /// Whether this replica may take part, as it does from the start. One that may not lets go of what it holds, in order, takes nothing, and says nothing: so does
-    /// one whose total [does not fit](super::fit).
+    /// one whose total [does not fit](fn@super::fit).
     pub const fn allow(&mut self, allowed: bool) {
         self.allowed = allowed;
     }
@@ -289,6 +289,11 @@ impl<A: Alerts> Replica<A> {
     /// The record, if it is one that this version of the program can follow.
     fn record(&self) -> Option<&Record> {
         self.view.record().filter(|record| &*record.hash == HASH_ID)
+    }
+
+    /// The shards whose Leases this replica has taken, as far as it sees.
+    pub fn held(&self) -> impl Iterator<Item = Shard> {
+        self.held.keys().copied()
     }
 
     /// Whether this replica holds a shard's Lease, as far as it sees.

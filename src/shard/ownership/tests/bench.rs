@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{cluster::Subject, shard::ShardKey};
+use crate::{cluster::Subject, shard::ShardKey, testing::Objects};
 
 pub type Memory = BTreeMap<ShardKey, u32>;
 
@@ -24,31 +24,9 @@ pub fn key_of(shards: [Shard; 2]) -> ShardKey {
 }
 
 /// What the API server has.
-#[derive(Default)]
-pub struct Server {
-    pub version: u64,
-    pub record: Option<(Version, Record)>,
-    pub leases: BTreeMap<Shard, (Version, Lease)>,
-    pub states: BTreeMap<Shard, (Version, State<Memory>)>,
-}
-
-/// Writes an object, if it is of the version that is expected.
-pub fn put<T: Clone>(
-    version: Version,
-    slot: &mut Option<(Version, T)>,
-    expect: Option<Version>,
-    object: T,
-) -> Option<T> {
-    let fits = slot.as_ref().map(|(version, _)| *version) == expect;
-    fits.then(|| slot.insert((version, object)).1.clone())
-}
+pub type Server = Objects<Memory>;
 
 impl Server {
-    pub fn next(&mut self) -> Version {
-        self.version += 1;
-        Version(self.version)
-    }
-
     pub fn set_lease(&mut self, shard: Shard, lease: Lease) {
         let version = self.next();
         self.leases.insert(shard, (version, lease));
@@ -66,70 +44,6 @@ impl Server {
         };
         let version = self.next();
         self.states.insert(shard, (version, state));
-    }
-
-    pub fn call(&mut self, call: Call<Memory>) -> Answer<Memory> {
-        let version = self.next();
-        match call {
-            Call::WriteLease {
-                shard,
-                mut lease,
-                renew,
-                expect,
-            } => {
-                lease.renewed += i64::from(renew);
-                let mut slot = self.leases.remove(&shard);
-                let written = put(version, &mut slot, expect, lease);
-                self.leases.extend(slot.map(|slot| (shard, slot)));
-                written.map_or(Answer::Conflict, |lease| {
-                    Answer::Lease(version, Some(lease))
-                })
-            }
-            Call::WriteRecord { record, expect } => {
-                let written = put(version, &mut self.record, expect, record);
-                written.map_or(Answer::Conflict, |record| {
-                    Answer::Record(version, Some(record))
-                })
-            }
-            Call::WriteState {
-                shard,
-                state,
-                expect,
-            } => {
-                let mut slot = self.states.remove(&shard);
-                let written = put(version, &mut slot, expect, state);
-                self.states.extend(slot.map(|slot| (shard, slot)));
-                written.map_or(Answer::Conflict, |state| {
-                    Answer::State(version, Some(state))
-                })
-            }
-            Call::DeleteLease(shard, expect) => match self.leases.get(&shard) {
-                Some((version, _)) if *version == expect => {
-                    self.leases.remove(&shard);
-                    Answer::Deleted
-                }
-                _ => Answer::Conflict,
-            },
-            Call::DeleteState(shard, expect) => match self.states.get(&shard) {
-                Some((version, _)) if *version == expect => {
-                    self.states.remove(&shard);
-                    Answer::Deleted
-                }
-                _ => Answer::Conflict,
-            },
-            Call::ReadLease(shard) => match self.leases.get(&shard) {
-                Some((version, lease)) => Answer::Lease(*version, Some(lease.clone())),
-                None => Answer::Lease(version, None),
-            },
-            Call::ReadRecord => match &self.record {
-                Some((version, record)) => Answer::Record(*version, Some(record.clone())),
-                None => Answer::Record(version, None),
-            },
-            Call::ReadState(shard) => match self.states.get(&shard) {
-                Some((version, state)) => Answer::State(*version, Some(state.clone())),
-                None => Answer::State(version, None),
-            },
-        }
     }
 }
 
@@ -174,22 +88,7 @@ impl Bench {
 
     /// The watches bring all that there is now.
     pub fn watch(&mut self) {
-        let Server {
-            version: _,
-            record,
-            leases,
-            states,
-        } = &self.server;
-        if let Some((version, record)) = record {
-            self.replica.see_record(*version, Some(record.clone()));
-        }
-        for (shard, (version, lease)) in leases {
-            let lease = Some(lease.clone());
-            self.replica.see_lease(*shard, *version, lease, self.now);
-        }
-        for (shard, (version, state)) in states {
-            self.replica.see_state(*shard, *version, Some(state.epoch));
-        }
+        self.server.show(&mut self.replica, self.now);
     }
 
     pub fn poll(&mut self) -> Vec<Request<Memory>> {

@@ -1,0 +1,161 @@
+//! The controller. `world`: several of them, with all that they have of the program, in simulated time; `histories`: what must hold whatever happens to them.
+
+mod histories;
+mod world;
+
+use futures::stream;
+use tokio::time::sleep;
+
+use super::*;
+use crate::{
+    cluster::{FailureReason, Pod},
+    notify::Event as Message,
+    shard::{Sharder, ownership::Shard},
+    testing::{START, at, capture, mk_pod},
+};
+
+const ONLY: Shard = Shard { total: 1, index: 0 };
+
+/// What was told: the event, and the name of the rule.
+fn told(world: &mut world::World) -> Vec<(Message, String)> {
+    let told = std::mem::take(&mut world.told).into_iter();
+    let name = |message: &notify::Message| message.alert.labels.get("alertname").map(str::to_owned);
+    told.map(|told| (told.message.event, name(&told.message).unwrap_or_default()))
+        .collect()
+}
+
+fn killed() -> Pod {
+    mk_pod("web-1").oom_killed(at(0))
+}
+
+const OOM_KILLED: &str = "KubePodOOMKilled";
+const RECOVERED: Message = Message::Resolved(crate::alert::Resolution::Recovered);
+
+/// One replica, that has paged.
+fn paging() -> world::World {
+    let mut world = world::World::new(vec![Some(killed())]);
+    world.start(0, 1, "test");
+    assert_eq!(told(&mut world), [(Message::Fired, OOM_KILLED.to_owned())]);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_is_silent() {
+    let mut world = paging();
+    world.stop(0);
+    world.start(0, 1, "test");
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(told(&mut world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fired_by_a_rule_that_there_is_no_more_ends_at_the_next_start() {
+    let mut world = paging();
+    world.stop(0);
+    world.rewrite(ONLY, |remembered| {
+        let text = serde_json::to_string(remembered).unwrap();
+        *remembered =
+            serde_json::from_str(&text.replace(OOM_KILLED, "KubePodOfYesterday")).unwrap();
+    });
+    world.start(0, 1, "test");
+    let of_yesterday = (RECOVERED, "KubePodOfYesterday".to_owned());
+    let fired = (Message::Fired, OOM_KILLED.to_owned());
+    let mut told_at_start = told(&mut world);
+    told_at_start.sort_by_key(|(event, _)| event.is_firing());
+    assert_eq!(told_at_start, [of_yesterday, fired]);
+    // Once.
+    world.stop(0);
+    world.start(0, 1, "test");
+    assert_eq!(told(&mut world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_to_be_told_of_a_rule_that_there_is_no_more_is_told_with_its_end() {
+    let mut world = world::World::new(vec![Some(killed())]);
+    world.weather = world::Weather::Down;
+    world.start(0, 1, "test");
+    world.stop(0);
+    world.rewrite(ONLY, |remembered| {
+        let text = serde_json::to_string(remembered).unwrap();
+        *remembered =
+            serde_json::from_str(&text.replace(OOM_KILLED, "KubePodOfYesterday")).unwrap();
+    });
+    world.weather = world::Weather::Fine;
+    world.set_pod(0, None);
+    world.start(0, 1, "test");
+    let Message::Resolved(why) = RECOVERED else {
+        unreachable!()
+    };
+    let event = Message::FiredAndResolved(why);
+    assert_eq!(told(&mut world), [(event, "KubePodOfYesterday".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fired_under_another_name_of_the_cluster_ends_and_fires_under_the_new_one() {
+    let mut world = paging();
+    world.stop(0);
+    world.start(0, 1, "prod");
+    let mut told_at_start = told(&mut world);
+    told_at_start.sort_by_key(|(event, _)| event.is_firing());
+    let name = OOM_KILLED.to_owned();
+    assert_eq!(
+        told_at_start,
+        [(RECOVERED, name.clone()), (Message::Fired, name)]
+    );
+}
+
+/// Its hold would go on for whoever does not know when it became well.
+#[tokio::test(start_paused = true)]
+async fn what_ended_before_the_eyes_of_who_takes_over_is_over() {
+    let looping = mk_pod("web-1").crash_looping(at(-600), 300, 9);
+    let mut world = world::World::new(vec![Some(looping.clone())]);
+    world.start(0, 2, "test");
+    world.start(1, 2, "test");
+    world.pass(Duration::from_secs(120)).await;
+    let fired = told(&mut world);
+    assert_eq!(fired, [(Message::Fired, "KubePodCrashLooping".to_owned())]);
+    let key = ShardKey::of(&looping.object().subject().0);
+    world.kill(Shard::of(&key, 2).index);
+    world.set_pod(0, Some(mk_pod("web-1")));
+    world.pass(Duration::from_secs(3600)).await;
+    let ended = told(&mut world);
+    assert_eq!(ended, [(RECOVERED, "KubePodCrashLooping".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute() {
+    let (logs, _logging) = capture();
+    let metrics = Arc::new(Metrics::new(0, 1, &[], &[]).unwrap());
+    let clock = Clock::starting_at(START, 1.0);
+    let controller = Controller::new(
+        Engine::new(String::new()),
+        Arc::new(Sharder::default()),
+        None,
+        clock,
+        Vec::new(),
+        Arc::clone(&metrics),
+        Health::new(KindId::ALL),
+    );
+    // One failure every 10 s, for two minutes.
+    let failures = stream::iter(0..12).then(|_| async {
+        sleep(Duration::from_secs(10)).await;
+        let failure = Failure {
+            reason: FailureReason::Connection,
+            message: "connection refused".into(),
+        };
+        (KindId::Pod, Event::Failed(failure))
+    });
+    controller
+        .run(failures, oneshot::channel().0, CancellationToken::new())
+        .await;
+
+    let logs = logs.text();
+    let count = |level: &str| {
+        let is_it = |line: &&str| line.contains(level) && line.contains("connection refused");
+        logs.lines().filter(is_it).count()
+    };
+    assert_eq!((count("WARN"), count("ERROR")), (1, 1), "{logs}");
+    let shown = metrics.render().unwrap();
+    let failed = r#"alertkube_watch_failures_total{kind="Pod",reason="connection"} 12"#;
+    assert!(shown.contains(failed), "{shown}");
+}

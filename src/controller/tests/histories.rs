@@ -1,0 +1,320 @@
+//! Random histories of two shards: pods break and recover, deliveries fail, replicas are killed within whatever they do, stopped, and started again. Beside them is
+//! an engine that nothing ever happens to: what it says is what should be told.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{super::*, world::*};
+use crate::{
+    alert::Alert,
+    notify::Event as Message,
+    testing::{Look, Slot, any_look},
+};
+
+const SLOTS: usize = 5;
+const TOTAL: u32 = 2;
+
+/// What is delivered is written down within so long: whoever dies later repeats nothing.
+const DURABLE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Lives,
+    /// It dies when it has done so much more, and whether the last of that has an effect.
+    Dies(u32, u32, bool),
+    Stops(u32),
+    /// All that are away come back.
+    Starts,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    seconds: u64,
+    slot: usize,
+    look: Look,
+    container: bool,
+    fate: Fate,
+    weather: Weather,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fate = prop_oneof![
+        6 => Just(Fate::Lives),
+        2 => (0..TOTAL, 1..6_u32, any::<bool>()).prop_map(|(ordinal, left, effect)| Fate::Dies(ordinal, left, effect)),
+        1 => (0..TOTAL).prop_map(Fate::Stops),
+        3 => Just(Fate::Starts),
+    ];
+    let weather = prop_oneof![
+        6 => Just(Weather::Fine),
+        2 => Just(Weather::Down),
+        1 => any::<bool>().prop_map(Weather::Unclear),
+    ];
+    (
+        1_u64..300,
+        0..SLOTS,
+        any_look(),
+        prop::bool::weighted(0.2),
+        fate,
+        weather,
+    )
+        .prop_map(|(seconds, slot, look, container, fate, weather)| Step {
+            seconds,
+            slot,
+            look,
+            container,
+            fate,
+            weather,
+        })
+}
+
+/// An alert that nobody was told of.
+#[derive(Debug)]
+struct Untold {
+    subject: Subject,
+    /// The lives that saw it fire, and live.
+    witnesses: BTreeSet<u32>,
+    over: bool,
+}
+
+struct History {
+    world: World,
+    slots: Vec<Slot>,
+    /// What nothing happens to.
+    ideal: Engine,
+    untold: BTreeMap<Labels, Untold>,
+    /// What the receiver holds, since when, and from whom; and whether they know that it does.
+    held: BTreeMap<Labels, (Labels, Instant, u32, bool)>,
+}
+
+impl History {
+    fn new() -> Self {
+        let slots: Vec<Slot> = (0..SLOTS).map(Slot::new).collect();
+        let mut world = World::new(slots.iter().map(|slot| slot.pod.clone()).collect());
+        let mut ideal = Engine::new("test");
+        ideal.list_started(KindId::Pod);
+        for pod in world.pods.iter().flatten() {
+            ideal.observe(&pod.clone().object(), world.clock.now());
+        }
+        ideal.list_done(KindId::Pod, world.clock.now());
+        for ordinal in 0..TOTAL {
+            world.start(ordinal, TOTAL, "test");
+        }
+        Self {
+            world,
+            slots,
+            ideal,
+            untold: BTreeMap::new(),
+            held: BTreeMap::new(),
+        }
+    }
+
+    async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+        self.pass(Duration::from_secs(step.seconds)).await?;
+        self.world.weather = step.weather;
+        match step.fate {
+            Fate::Lives => {}
+            Fate::Dies(ordinal, left, effect) => {
+                if let Some(life) = self.world.lives.get_mut(&ordinal) {
+                    life.fuse = Some(Fuse { left, effect });
+                }
+            }
+            Fate::Stops(ordinal) => {
+                if self
+                    .world
+                    .lives
+                    .get(&ordinal)
+                    .is_some_and(|life| life.fuse.is_none())
+                {
+                    self.world.stop(ordinal);
+                }
+            }
+            Fate::Starts => self.start_all(),
+        }
+        self.look()?;
+        let now = self.world.clock.now();
+        let slot = &mut self.slots[step.slot];
+        slot.turn(step.look, step.container, step.slot, now);
+        let pod = slot.pod.clone();
+        self.set_pod(step.slot, pod)
+    }
+
+    fn start_all(&mut self) {
+        for ordinal in 0..TOTAL {
+            if !self.world.lives.contains_key(&ordinal) {
+                self.world.start(ordinal, TOTAL, "test");
+            }
+        }
+    }
+
+    fn set_pod(
+        &mut self,
+        slot: usize,
+        pod: Option<crate::cluster::Pod>,
+    ) -> Result<(), TestCaseError> {
+        let now = self.world.clock.now();
+        if let Some(old) = &self.world.pods[slot]
+            && pod
+                .as_ref()
+                .is_none_or(|pod| pod.metadata.uid != old.metadata.uid)
+        {
+            self.ideal.gone(&old.metadata.uid, now);
+        }
+        if let Some(pod) = &pod {
+            self.ideal.observe(&pod.clone().object(), now);
+        }
+        self.decide();
+        self.world.set_pod(slot, pod);
+        self.look()
+    }
+
+    /// What should be told.
+    fn decide(&mut self) {
+        self.ideal.advance(self.world.clock.now());
+        for notice in self.ideal.take_notices() {
+            let identity = notice.alert.identity();
+            match notice.transition {
+                Transition::Fired if !self.held.contains_key(&identity) => {
+                    let lives = self.world.lives.values();
+                    let untold = Untold {
+                        subject: notice.alert.subject,
+                        witnesses: lives.map(|life| life.number).collect(),
+                        over: false,
+                    };
+                    self.untold.insert(identity, untold);
+                }
+                Transition::Resolved(_) => {
+                    if let Some(untold) = self.untold.get_mut(&identity) {
+                        untold.over = true;
+                    }
+                }
+                Transition::Fired | Transition::Changed => {}
+            }
+        }
+    }
+
+    /// What was told, and what is lost with those who died.
+    fn look(&mut self) -> Result<(), TestCaseError> {
+        self.decide();
+        // What is held only may end earlier for who was not there; and what only pends is another alert.
+        let now = self.world.clock.now();
+        let pods = self.world.pods.iter().flatten();
+        let shown = Engine::scan("test", pods.map(|pod| pod.clone().object()), now);
+        let shown: BTreeSet<Labels> = shown.iter().map(Alert::identity).collect();
+        let firing = self.ideal.firing(now).map(|notice| notice.alert.identity());
+        let stands: BTreeSet<Labels> = firing.filter(|firing| shown.contains(firing)).collect();
+        for told in std::mem::take(&mut self.world.told) {
+            let Told {
+                at,
+                by,
+                message,
+                clear,
+            } = told;
+            let identity = message.alert.identity();
+            self.untold.remove(&identity);
+            if message.event.is_firing() {
+                let labels = message.alert.labels.clone();
+                if let Some((before, _, by_before, true)) = self.held.get(&identity)
+                    && message.event == Message::Fired
+                {
+                    prop_assert!(
+                        *before != labels,
+                        "told by {by}, after {by_before}: {identity:?}"
+                    );
+                }
+                self.held.insert(identity, (labels, at, by, clear));
+            } else {
+                prop_assert!(
+                    !stands.contains(&identity),
+                    "resolved while it stands: {identity:?}"
+                );
+                self.held.remove(&identity);
+            }
+        }
+        // It came and went while nobody had charge of it, and whoever has now was not there. If it left a trace in the cluster, there would be another alert.
+        let world = &self.world;
+        self.untold.retain(|identity, untold| {
+            let lost = untold.over
+                && world
+                    .owner(&ShardKey::of(&untold.subject))
+                    .is_some_and(|owner| {
+                        !untold.witnesses.contains(&owner.number)
+                            && !owner.knows(&untold.subject, identity)
+                    });
+            !lost
+        });
+        for (dead, died) in std::mem::take(&mut self.world.dead) {
+            for (_, since, by, sure) in self.held.values_mut() {
+                *sure &= *by != dead || died - *since > DURABLE;
+            }
+            self.untold.retain(|_, untold| {
+                untold.witnesses.remove(&dead);
+                !(untold.over && untold.witnesses.is_empty())
+            });
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self, duration: Duration) -> Result<(), TestCaseError> {
+        let end = Instant::now() + duration;
+        while Instant::now() < end {
+            let now = Instant::now();
+            let ideal = self
+                .ideal
+                .next_deadline()
+                .map(|time| self.world.clock.instant(time));
+            let next = ideal
+                .unwrap_or(end)
+                .clamp(now + Duration::from_millis(1), now + TURN);
+            self.world
+                .pass(next.min(end).saturating_duration_since(now))
+                .await;
+            self.look()?;
+        }
+        Ok(())
+    }
+
+    /// All is well in the end.
+    async fn end(&mut self) -> Result<(), TestCaseError> {
+        self.world.weather = Weather::Fine;
+        for life in self.world.lives.values_mut() {
+            life.fuse = None;
+        }
+        self.start_all();
+        let now = self.world.clock.now();
+        for index in 0..SLOTS {
+            let look = [Look::Healthy, Look::Gone][index % 2];
+            self.slots[index].turn(look, false, index, now);
+            let pod = self.slots[index].pod.clone();
+            self.set_pod(index, pod)?;
+        }
+        self.pass(Duration::from_secs(3 * 3600)).await?;
+        prop_assert!(self.untold.is_empty(), "nobody was told: {:?}", self.untold);
+        prop_assert!(self.held.is_empty(), "never resolved: {:?}", self.held);
+        for (subject, remembered) in self.world.remembered() {
+            prop_assert!(
+                remembered.memory.len() == 0 && remembered.receivers.is_empty(),
+                "remembered for ever: {:?} {:?}",
+                subject,
+                remembered
+            );
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+
+    #[test]
+    fn whoever_dies_all_is_told_and_ends(steps in prop::collection::vec(step(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let mut history = History::new();
+            for step in steps {
+                history.step(step).await?;
+            }
+            history.end().await
+        })?;
+    }
+}
