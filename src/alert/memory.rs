@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Alert, Engine, Notice,
+    Engine, Notice,
     engine::Known,
     entry::{AlertKey, Entry, Fired, Member},
 };
@@ -55,12 +55,6 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
-    /// Whether it is remembered that an alert about the same subject fires.
-    pub fn fires(&self, alert: &Alert) -> bool {
-        let mut alerts = self.alerts.iter();
-        alerts.any(|known| known.fired.is_some() && known.is(alert))
-    }
-
     /// How many alerts are remembered.
     pub fn len(&self) -> usize {
         self.alerts.len()
@@ -74,14 +68,12 @@ impl Memory {
 }
 
 impl AlertMemory {
-    /// Whether an alert about the same subject is this one.
-    fn is(&self, alert: &Alert) -> bool {
+    /// Whether a notice about the same subject is about this alert.
+    fn is(&self, notice: &Notice) -> bool {
+        let labels = &notice.alert.labels;
         let part = self.part.as_ref();
-        is(
-            alert,
-            &self.rule,
-            part.map(|(label, value)| (&**label, &**value)),
-        )
+        *notice.alert.rule.name == *self.rule
+            && part.is_none_or(|(label, value)| labels.get(label) == Some(value))
     }
 
     fn of(entry: &Entry) -> Option<Self> {
@@ -103,12 +95,6 @@ impl AlertMemory {
     }
 }
 
-/// Whether an alert is of this rule, and about this part of its subject.
-fn is(alert: &Alert, rule: &str, part: Option<(&str, &str)>) -> bool {
-    alert.rule.name == rule
-        && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
-}
-
 impl Engine {
     /// What is to be remembered of a subject.
     pub fn memory(&self, subject: &Subject) -> Memory {
@@ -125,19 +111,6 @@ impl Engine {
             alerts: self.about(subject).filter_map(AlertMemory::of).collect(),
             objects: objects.collect(),
         }
-    }
-
-    /// Whether an alert fires, by what is known now.
-    pub fn fires(&self, alert: &Alert) -> bool {
-        self.about(&alert.subject).any(|entry| {
-            let part = entry.key.part.as_ref();
-            entry.fired.is_some()
-                && is(
-                    alert,
-                    entry.key.rule,
-                    part.map(|(label, value)| (&**label, &**value)),
-                )
-        })
     }
 
     /// The subjects of which something may be to remember.
@@ -162,7 +135,7 @@ impl Engine {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        let is_over = |alert: &&AlertMemory| ended.iter().any(|end| alert.is(&end.alert));
+        let is_over = |alert: &&AlertMemory| ended.iter().any(|notice| alert.is(notice));
         for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
             self.recall_alert(subject, alert, now);
         }
