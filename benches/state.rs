@@ -13,6 +13,7 @@
 
 use alertkube::{
     cluster::{Clock, Subject},
+    coordinator::{Names, States as _},
     shard::ownership::{Answer, Holder, Shard, State, Version, Writer},
     sim::{Options, Server, Verb},
     state::{Record, Records, Store},
@@ -126,7 +127,11 @@ async fn measure(alerts: usize) {
         let mut config = server.kube_config();
         config.default_retry = false;
         let client = kube::Client::try_from(config).unwrap();
-        Store::new(client, "monitoring", "alertkube", clock.clone())
+        let names = Names {
+            namespace: "monitoring".into(),
+            name: "alertkube".into(),
+        };
+        Store::new(client, names, clock.clone())
     };
     let mut records = Records::default();
     let mut json = 0;

@@ -309,13 +309,17 @@ async fn prepare(
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
+    use axum::http::StatusCode;
     use jiff::SignedDuration;
     use tokio::sync::mpsc;
 
     use super::*;
     use crate::{
         notify::{Late, Message, SendError},
-        sim::{self, PODS, Server, pods::mk_pod},
+        shard::ownership::Timing,
+        sim::{self, Fault, On, PODS, Server, pods::mk_pod},
     };
 
     /// A receiver that says when it got something.
@@ -438,5 +442,89 @@ mod tests {
         assert!(!running.is_finished());
         stop.cancel();
         running.await.unwrap().unwrap();
+    }
+
+    /// What a program serves.
+    struct Shown {
+        address: SocketAddr,
+        client: reqwest::Client,
+    }
+
+    impl Shown {
+        /// What is served at a path, and its status.
+        async fn fetch(&self, path: &str) -> (u16, String) {
+            let url = format!("http://{}{path}", self.address);
+            let response = self.client.get(url).send().await.unwrap();
+            (response.status().as_u16(), response.text().await.unwrap())
+        }
+
+        /// Waits until `/readyz` says this.
+        async fn until_ready_says(&self, what: &str) -> u16 {
+            loop {
+                let (status, text) = self.fetch("/readyz?verbose").await;
+                if text.contains(what) {
+                    return status;
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_alive_and_says_what_it_waits_for_while_the_api_server_is_down_at_its_start() {
+        cluster::install_crypto_provider();
+        let clock = Clock::system();
+        let server = Server::start(sim::Options::new(clock.clone()))
+            .await
+            .unwrap();
+        let down = Fault::Refuse(StatusCode::SERVICE_UNAVAILABLE, None);
+        let down = server.faults().inject(down, On::any());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let shown = Shown {
+            address: listener.local_addr().unwrap(),
+            client: crate::notify::test_client(),
+        };
+        let mut config = server.kube_config();
+        // As of what connects for real.
+        config.default_retry = false;
+        let app = App::new(Options {
+            config,
+            clock,
+            sharder: Sharder::default(),
+            cluster: None,
+            listener: Some(listener),
+            receivers: Vec::new(),
+            membership: Some(membership::Options {
+                name: "alertkube".into(),
+                namespace: "monitoring".into(),
+                pod_name: None,
+                timing: Timing::default(),
+                takeover: true,
+            }),
+        })
+        .unwrap();
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(app.run(stop.clone()));
+
+        let waits = "[-]waits for the API server to tell which cluster this is";
+        assert_eq!(shown.until_ready_says(waits).await, 503);
+        assert_eq!(shown.fetch("/livez").await, (200, "ok\n".to_owned()));
+        assert_eq!(shown.fetch("/metrics").await.0, 200);
+        down.lift();
+        assert_eq!(shown.until_ready_says("[+]shard 0-of-1 held").await, 200);
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_alive_however_long_it_waits() {
+        cluster::install_crypto_provider();
+        let nobody = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let health = Health::new(KindId::ALL);
+        let waited = tokio::time::timeout(
+            Duration::from_secs(1000),
+            prepare(&nobody, None, None, &health),
+        );
+        waited.await.unwrap_err();
+        assert_eq!(health.live(), Ok(()));
     }
 }

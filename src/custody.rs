@@ -236,12 +236,15 @@ fn change(keeper: &Keeper, subject: &Subject, change: impl FnOnce(&mut Remembere
             return;
         }
         let promises = after.promises_more_than(before.as_deref());
+        let ends = after.owes_more_than(before.as_deref());
         let Some(records) = replica.alerts_mut(shard) else {
             return;
         };
         records.update(subject, |record| *record = after);
         if promises {
             replica.promise(&key, now);
+        } else if ends {
+            replica.await_save(&key, now);
         }
     });
 }

@@ -31,9 +31,9 @@ const READ_SET: Duration = Duration::from_secs(30);
 /// How often it is compared with what is active.
 const COMPARE: Duration = Duration::from_secs(1);
 
-/// How long a replica that was told to stop, and is not wanted any more, goes on for the others until one is ready that stays. Kubernetes kills it 30 s after
-/// telling it by default (`terminationGracePeriodSeconds`); the rest is for stopping.
-const OUTLAST: Duration = Duration::from_secs(15);
+/// What a replica that was told to stop, and is not wanted any more, leaves of its grace period when it goes on for the others: the reading of the `StatefulSet`,
+/// the stopping, and a margin.
+const RESERVE: Duration = Duration::from_secs(20);
 
 /// How long stopping may take: attempts to send in flight end, states are written, Leases freed.
 const STOP_WITHIN: Duration = Duration::from_secs(13);
@@ -160,12 +160,8 @@ impl Membership {
             shown,
         } = self;
         let clients = Clients::new(config, &clock)?;
-        let states: Store<Remembered> = Store::new(
-            clients.config_maps.clone(),
-            &names.namespace,
-            names.name.as_str(),
-            clock.clone(),
-        );
+        let states: Store<Remembered> =
+            Store::new(clients.config_maps.clone(), names.clone(), clock.clone());
         let set = Set {
             client: clients.config_maps.clone(),
             namespace: names.namespace.clone(),
@@ -267,7 +263,10 @@ impl Set {
                 sleep(Duration::from_millis(200)).await;
             }
         };
-        if timeout(OUTLAST, successor).await.is_err() {
+        if timeout(set.grace.saturating_sub(RESERVE), successor)
+            .await
+            .is_err()
+        {
             warn!("no replica that stays is ready: this one stops all the same");
         }
     }

@@ -55,6 +55,30 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
+    /// The same without an alert that is known to have ended since it fired: it must not come back to life.
+    #[must_use]
+    pub fn without(&self, ended: &Notice) -> Self {
+        let alert = &ended.alert;
+        let is_it = |memory: &AlertMemory| {
+            let part = memory.part.as_ref();
+            *memory.rule == *alert.rule.name
+                && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
+                && memory
+                    .fired
+                    .as_ref()
+                    .is_some_and(|fired| fired.starts_at <= ended.at)
+        };
+        Self {
+            alerts: self
+                .alerts
+                .iter()
+                .filter(|memory| !is_it(memory))
+                .cloned()
+                .collect(),
+            objects: self.objects.clone(),
+        }
+    }
+
     /// How many alerts are remembered.
     pub fn len(&self) -> usize {
         self.alerts.len()
@@ -68,14 +92,6 @@ impl Memory {
 }
 
 impl AlertMemory {
-    /// Whether a notice about the same subject is about this alert.
-    fn is(&self, notice: &Notice) -> bool {
-        let labels = &notice.alert.labels;
-        let part = self.part.as_ref();
-        *notice.alert.rule.name == *self.rule
-            && part.is_none_or(|(label, value)| labels.get(label) == Some(value))
-    }
-
     fn of(entry: &Entry) -> Option<Self> {
         let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
         if entry.fired.is_none() && is_told_anew() {
@@ -123,20 +139,12 @@ impl Engine {
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
     /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
-    /// exist any more is left out; so is one that ended since it was
-    /// remembered, as one of the notices in `ended` (about this subject) says.
-    pub fn restore(
-        &mut self,
-        subject: &Subject,
-        memory: &Memory,
-        ended: &[&Notice],
-        now: Timestamp,
-    ) {
+    /// exist any more is left out.
+    pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        let is_over = |alert: &&AlertMemory| ended.iter().any(|notice| alert.is(notice));
-        for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
+        for alert in &memory.alerts {
             self.recall_alert(subject, alert, now);
         }
     }

@@ -22,6 +22,8 @@ pub struct OwnSet {
     pub replicas: u32,
     /// `spec.ordinals.start`: the first ordinal.
     pub start: u32,
+    /// `spec.template.spec.terminationGracePeriodSeconds`: how long a pod has to stop.
+    pub grace: Duration,
 }
 
 impl OwnSet {
@@ -42,6 +44,29 @@ struct Spec {
     replicas: u32,
     #[serde(default)]
     ordinals: Ordinals,
+    #[serde(default)]
+    template: Template,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Template {
+    #[serde(default)]
+    spec: PodSpec,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpec {
+    #[serde(default = "thirty")]
+    termination_grace_period_seconds: u32,
+}
+
+impl Default for PodSpec {
+    fn default() -> Self {
+        Self {
+            termination_grace_period_seconds: thirty(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -52,6 +77,11 @@ struct Ordinals {
 
 const fn one() -> u32 {
     1
+}
+
+/// The default of the grace period, in seconds.
+const fn thirty() -> u32 {
+    30
 }
 
 /// Reads the `StatefulSet` that runs the pod of this name: the one whose name the pod's is, but for the ordinal. Two pods cannot have one name, so there is no other
@@ -86,6 +116,13 @@ pub async fn own_stateful_set(
         .map(|set| OwnSet {
             replicas: set.spec.replicas,
             start: set.spec.ordinals.start,
+            grace: Duration::from_secs(
+                set.spec
+                    .template
+                    .spec
+                    .termination_grace_period_seconds
+                    .into(),
+            ),
         }))
 }
 
@@ -134,12 +171,14 @@ mod tests {
         let set = OwnSet {
             replicas: 2,
             start: 3,
+            grace: Duration::ZERO,
         };
         let wanted: Vec<_> = (0..8).filter(|&ordinal| set.wants(ordinal)).collect();
         assert_eq!(wanted, [3, 4]);
         let all = OwnSet {
             replicas: u32::MAX,
             start: u32::MAX,
+            grace: Duration::ZERO,
         };
         assert!(all.wants(u32::MAX));
     }
@@ -152,11 +191,11 @@ mod tests {
         for (namespace, spec) in [
             (
                 "ops",
-                json!({ "replicas": 3, "serviceName": "alertkube", "template": {} }),
+                json!({ "replicas": 3, "serviceName": "alertkube", "template": { "spec": { "terminationGracePeriodSeconds": 60 } } }),
             ),
             (
                 "later",
-                json!({ "replicas": 0, "ordinals": { "start": 5 } }),
+                json!({ "replicas": 0, "ordinals": { "start": 5 }, "template": { "spec": {} } }),
             ),
             ("plain", json!({})),
         ] {
@@ -166,11 +205,17 @@ mod tests {
         let mut config = server.kube_config();
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
-        let set = |replicas, start| Ok(Some(OwnSet { replicas, start }));
+        let set = |replicas, start, grace| {
+            Ok(Some(OwnSet {
+                replicas,
+                start,
+                grace: Duration::from_secs(grace),
+            }))
+        };
         for (namespace, pod, expected) in [
-            ("ops", "alertkube-2", set(3, 0)),
-            ("later", "alertkube-0", set(0, 5)),
-            ("plain", "alertkube-0", set(1, 0)),
+            ("ops", "alertkube-2", set(3, 0, 60)),
+            ("later", "alertkube-0", set(0, 5, 30)),
+            ("plain", "alertkube-0", set(1, 0, 30)),
             ("ops", "other-0", Ok(None)),
             ("ops", "alertkube", Ok(None)),
             ("none", "alertkube-0", Ok(None)),

@@ -1,6 +1,6 @@
 //! A Lease as the API server keeps it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -9,16 +9,16 @@ use k8s_openapi::{
 };
 use kube::core::ObjectMeta;
 
-use super::names::{Names, annotate, annotation};
+use super::names::{Names, annotation};
 use crate::shard::ownership::{HeldBy, Lease, Shard, Version};
 
 /// How long a Lease lasts that does not say so: as long as ours do by default.
 const DURATION_SECONDS: i32 = 15;
 
-const ACKNOWLEDGED: &str = "acknowledged";
-const INCOMPLETE: &str = "incomplete";
-const ADOPTED: &str = "adopted";
-const CLAIMED_BY: &str = "claimed-by";
+const ACKNOWLEDGED: &str = "alertkube.io/acknowledged";
+const INCOMPLETE: &str = "alertkube.io/incomplete";
+const ADOPTED: &str = "alertkube.io/adopted";
+const CLAIMED_BY: &str = "alertkube.io/claimed-by";
 
 /// Reads a Lease leniently: what is missing, or cannot be read, counts as not said. The holder of one that says less than it should is respected all
 /// the same.
@@ -135,6 +135,14 @@ impl Draft<'_> {
             spec: Some(spec),
         }
     }
+}
+
+/// Sets an annotation, or takes it away.
+fn annotate(annotations: &mut BTreeMap<String, String>, key: &str, value: Option<String>) {
+    match value {
+        Some(value) => annotations.insert(key.to_owned(), value),
+        None => annotations.remove(key),
+    };
 }
 
 fn seconds(duration: Duration) -> i32 {

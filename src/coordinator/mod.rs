@@ -4,13 +4,13 @@
 //! asks for, and says what changes. Everybody else asks it synchronously; who has changed something wakes the loop.
 
 mod lease;
-mod names;
+pub(crate) mod names;
 mod record;
 mod run;
 mod story;
 mod traffic;
 mod transport;
-mod trouble;
+pub(crate) mod trouble;
 mod watch;
 
 use std::{
@@ -40,7 +40,9 @@ use crate::{
 };
 
 pub use lease::read as read_lease;
-pub use names::{MAX_TOTAL, Names, shard_from};
+pub use names::{
+    INSTANCE_LABEL, MAX_TOTAL, NAME_LABEL, Names, SHARD_INDEX_LABEL, SHARD_TOTAL_LABEL, shard_from,
+};
 pub use record::{RecordError, read as read_record};
 pub use traffic::{Outcomes, Traffic};
 
@@ -62,6 +64,9 @@ pub trait States<A>: Send + Sync + 'static {
 
     /// Deletes a state, if it is of this version.
     fn delete(&self, shard: Shard, version: Version) -> impl Future<Output = Answer<A>> + Send;
+
+    /// Forgets what it knows of the states of other shards: no more is asked for there. Who asks all the same reads first.
+    fn retain(&self, keep: impl Fn(Shard) -> bool);
 }
 
 /// Clients for what must not wait for each other: all users of one share a queue.

@@ -10,19 +10,21 @@ use crate::shard::ownership::{Shard, Version};
 /// stall every replica.
 pub const MAX_TOTAL: u32 = 10_000;
 
-/// The prefix of alertkube's own labels and annotations, with its slash.
-const OWN: &str = "alertkube.io/";
-/// The label of the deployment that an object belongs to.
-const INSTANCE: &str = "app.kubernetes.io/instance";
-const INDEX: &str = "alertkube.io/shard-index";
-const TOTAL: &str = "alertkube.io/shard-total";
+/// The label with the program's name, on all that it keeps.
+pub const NAME_LABEL: &str = "app.kubernetes.io/name";
+/// The label with the installation's name.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// The label with a shard's index.
+pub const SHARD_INDEX_LABEL: &str = "alertkube.io/shard-index";
+/// The label with the number of shards of its generation.
+pub const SHARD_TOTAL_LABEL: &str = "alertkube.io/shard-total";
 
-/// Where the objects of one deployment are.
+/// What the objects of one installation are called, and where they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     /// The namespace.
     pub namespace: String,
-    /// The name of the deployment (`ALERTKUBE_NAME`).
+    /// The name of the installation (`ALERTKUBE_NAME`).
     pub name: String,
 }
 
@@ -47,26 +49,48 @@ impl Names {
         format!("{}-generation", self.name)
     }
 
-    /// A label selector for all objects of this deployment.
-    pub fn selector(&self) -> String {
-        format!("{INSTANCE}={}", self.name)
+    /// The name of a shard's state: of its first part, which the others hang on. (See
+    /// [`Sharder::state_config_map_name`](crate::shard::Sharder::state_config_map_name).)
+    pub fn state(&self, shard: Shard) -> String {
+        format!("{}-state-{shard}", self.name)
     }
 
-    /// A label selector for all objects of this deployment that belong to a shard.
-    pub fn shards_selector(&self) -> String {
-        format!("{},{TOTAL}", self.selector())
+    /// The labels of what is kept for this installation, and for this shard.
+    pub fn labels(&self, shard: Option<Shard>) -> BTreeMap<String, String> {
+        let mut labels = BTreeMap::new();
+        let mut set = |key: &str, value: String| labels.insert(key.to_owned(), value);
+        set(NAME_LABEL, "alertkube".to_owned());
+        set(INSTANCE_LABEL, self.name.clone());
+        if let Some(Shard { total, index }) = shard {
+            set(SHARD_INDEX_LABEL, index.to_string());
+            set(SHARD_TOTAL_LABEL, total.to_string());
+        }
+        labels
     }
 
-    /// Labels an object as one of this deployment's, and of this shard's. Foreign labels stay.
+    /// Labels an object as one of this installation's, and of this shard's. Foreign labels stay.
     pub fn label(&self, metadata: &mut ObjectMeta, shard: Option<Shard>) {
         let labels = metadata.labels.get_or_insert_default();
-        let mut set = |key: &str, value: String| labels.insert(key.to_owned(), value);
-        set("app.kubernetes.io/name", "alertkube".to_owned());
-        set(INSTANCE, self.name.clone());
-        if let Some(shard) = shard {
-            set(INDEX, shard.index.to_string());
-            set(TOTAL, shard.total.to_string());
-        }
+        labels.extend(self.labels(shard));
+    }
+
+    /// A label selector for all objects of this installation.
+    pub fn selector(&self) -> String {
+        format!("{INSTANCE_LABEL}={}", self.name)
+    }
+
+    /// A label selector for all objects of this installation that belong to a shard.
+    pub fn shards_selector(&self) -> String {
+        format!("{},{SHARD_TOTAL_LABEL}", self.selector())
+    }
+
+    /// A label selector for the objects of one shard.
+    pub fn shard_selector(&self, shard: Shard) -> String {
+        let labels = self.labels(Some(shard)).into_iter();
+        let terms: Vec<_> = labels
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        terms.join(",")
     }
 
     fn shard(&self, name: &str, infix: &str) -> Option<Shard> {
@@ -85,28 +109,16 @@ pub fn shard_from(text: &str) -> Option<Shard> {
     (sound && shard.to_string() == text).then_some(shard)
 }
 
-/// The version of an object, if it is one that can be compared.
-pub(super) fn version(text: Option<&str>) -> Option<Version> {
-    text?.parse().ok().map(Version)
+/// The version of an object. Kubernetes gives every object one, and since 1.35 promises that it is a number. 0 is none: a write over it would be unconditional.
+pub(crate) fn version(text: Option<&str>) -> Option<Version> {
+    let version = text?.parse().ok()?;
+    (version != 0).then_some(Version(version))
 }
 
-/// One of alertkube's own annotations.
-pub(super) fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a str> {
+/// An annotation, if it is there.
+pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     let annotations = metadata.annotations.as_ref()?;
-    annotations.get(&format!("{OWN}{name}")).map(String::as_str)
-}
-
-/// Sets one of alertkube's own annotations, or takes it away.
-pub(super) fn annotate(
-    annotations: &mut BTreeMap<String, String>,
-    name: &str,
-    value: Option<String>,
-) {
-    let key = format!("{OWN}{name}");
-    match value {
-        Some(value) => annotations.insert(key, value),
-        None => annotations.remove(&key),
-    };
+    annotations.get(key).map(String::as_str)
 }
 
 #[cfg(test)]

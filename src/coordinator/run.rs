@@ -1,6 +1,6 @@
 //! The loop of a coordinator: what it sees, what it asks for, and what comes of that.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{coordination::v1::Lease as LeaseObject, core::v1::ConfigMap};
 use kube::{Api, Client, api::PartialObjectMeta};
@@ -20,7 +20,10 @@ use super::{
     trouble::Resource,
     watch::{Metadata, Seen, Selection, Source, Whole, watch},
 };
-use crate::shard::ownership::{Alerts, Answer, Call, Epoch, Fit, Output, Request, fit};
+use crate::{
+    shard::ownership::{Alerts, Answer, Call, Epoch, Fit, Output, Replica, Request, Shard, fit},
+    state::EPOCH,
+};
 
 /// How far the pace of the loop is off, in both directions, so that replicas that started together do not all write together.
 const JITTER: f64 = 0.1;
@@ -63,6 +66,7 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         let mut give_up = None;
         let mut tick = Instant::now();
         let mut again = None;
+        let mut needs = Needs::default();
         loop {
             for Request { id, call } in self.turn(&mut story) {
                 let (me, transport) = (self.clone(), Arc::clone(&transport));
@@ -88,6 +92,11 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
                     });
                     presses && failed
                 });
+            }
+            let now_needs = Needs::of(&self.lock());
+            if now_needs != needs {
+                transport.states.retain(|shard| now_needs.has(shard));
+                needs = now_needs;
             }
             if self.lock().is_stopped() {
                 tracing::info!("all that was held is free");
@@ -203,6 +212,27 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
     }
 }
 
+/// The shards of which states are read and written: those that are held, and in a hand-over those that are taken over.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Needs {
+    held: BTreeSet<Shard>,
+    previous: Option<u32>,
+}
+
+impl Needs {
+    fn of<A: Alerts>(replica: &Replica<A>) -> Self {
+        let record = replica.view().record();
+        Self {
+            held: replica.held().collect(),
+            previous: record.and_then(|record| record.previous),
+        }
+    }
+
+    fn has(&self, shard: Shard) -> bool {
+        self.held.contains(&shard) || self.previous == Some(shard.total)
+    }
+}
+
 /// Starts a watch, which tells when its first list is complete.
 fn follow<S, T>(
     source: S,
@@ -223,7 +253,7 @@ where
 
 /// The epoch of a state, as its first part says. Nothing, if it does not say: then it is left alone, since old ones are deleted.
 fn epoch_of_state(object: &PartialObjectMeta<ConfigMap>) -> Option<Epoch> {
-    annotation(&object.metadata, "epoch")?.parse().ok()
+    annotation(&object.metadata, EPOCH)?.parse().ok()
 }
 
 /// Waits until all of them were told.

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard},
-    time::Duration,
 };
 
 use k8s_openapi::api::{coordination::v1::Lease as LeaseObject, core::v1::ConfigMap};
@@ -12,7 +11,6 @@ use kube::{
     api::{DeleteParams, ListParams, ObjectList, PostParams, Preconditions},
     core::ObjectMeta,
 };
-use tokio::time::timeout;
 
 use super::{
     States,
@@ -20,16 +18,13 @@ use super::{
     locked,
     names::{Names, version},
     record,
-    trouble::{Resource, Trouble, Troubles, Verb},
+    trouble::{Lost, Resource, Trouble, Troubles, Verb, in_time},
 };
 use crate::{
     cluster::Clock,
     faults::{self, Point},
     shard::ownership::{Answer, Call, HASH_ID, HeldBy, Lease, Record, Shard, Version},
 };
-
-/// How long an answer is waited for: half of what a holder has for its renewal by default.
-pub(super) const TIME_OUT: Duration = Duration::from_secs(5);
 
 /// The way to the API server. Nothing is tried twice here: whoever decides looks again first.
 #[derive(Debug)]
@@ -38,7 +33,7 @@ pub(super) struct Transport<S> {
     clock: Clock,
     leases: Api<LeaseObject>,
     records: Api<ConfigMap>,
-    states: S,
+    pub states: S,
     known: Mutex<Known>,
     pub troubles: Troubles,
 }
@@ -144,13 +139,8 @@ impl<S> Transport<S> {
         verb: Verb,
         resource: Resource,
         request: impl Future<Output = kube::Result<T>>,
-    ) -> Result<T, Trouble> {
-        let result = match timeout(TIME_OUT, request).await {
-            Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(Trouble::from(error)),
-            Err(_) => Err(Trouble::Late(TIME_OUT)),
-        };
-        self.note(verb, resource, result)
+    ) -> Result<T, Lost> {
+        self.note(verb, resource, in_time(request).await)
     }
 
     /// Says what failed. A conflict is how things work, and so is an object that is gone.
@@ -159,16 +149,17 @@ impl<S> Transport<S> {
         verb: Verb,
         resource: Resource,
         result: Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
-        match &result {
-            Ok(_) => self.troubles.worked(verb, resource),
-            Err(trouble) if trouble.status() == Some(409) => {}
-            Err(trouble)
-                if trouble.status() == Some(404) && matches!(verb, Verb::Update | Verb::Delete) => {
-            }
-            Err(trouble) => self.troubles.failed(verb, resource, trouble),
+    ) -> Result<T, Lost> {
+        if result.is_ok() {
+            self.troubles.worked(verb, resource);
         }
-        result
+        result.map_err(|trouble| {
+            let lost = trouble.lost(verb);
+            if lost != Lost::Conflict {
+                self.troubles.failed(verb, resource, &trouble);
+            }
+            lost
+        })
     }
 
     async fn write_lease(&self, draft: Draft<'_>) -> Result<(Version, Lease), Lost> {
@@ -246,11 +237,7 @@ impl<S> Transport<S> {
             (Some(_), Some(old)) => {
                 let object = object(Some(old));
                 let request = api.replace(name, &params, &object);
-                let result = self.call_api(Verb::Update, resource, request).await;
-                result.map_err(|trouble| match trouble.status() {
-                    Some(404) => Lost::Conflict,
-                    _ => trouble.into(),
-                })?
+                self.call_api(Verb::Update, resource, request).await?
             }
             // It was seen, and is gone since.
             (Some(_), None) => return Err(Lost::Conflict),
@@ -274,12 +261,14 @@ impl<S> Transport<S> {
             }),
             ..DeleteParams::default()
         };
-        let request = api.delete(name, &params);
-        match self.call_api(Verb::Delete, resource, request).await {
-            Ok(_) => Ok(()),
-            Err(trouble) if trouble.status() == Some(404) => Ok(()),
-            Err(trouble) => Err(trouble.into()),
-        }
+        let request = async {
+            match api.delete(name, &params).await {
+                // It is gone: what was wanted.
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                result => result.map(drop),
+            }
+        };
+        self.call_api(Verb::Delete, resource, request).await
     }
 
     /// Reads an object, not from a cache. A list, because that has a version also where the object does not exist.
@@ -310,7 +299,7 @@ impl<S> Transport<S> {
         verb: Verb,
         resource: Resource,
         metadata: &ObjectMeta,
-    ) -> Result<Version, Trouble> {
+    ) -> Result<Version, Lost> {
         let version = version(metadata.resource_version.as_deref());
         self.note(verb, resource, version.ok_or(Trouble::NO_VERSION))
     }
@@ -375,7 +364,7 @@ impl<S> Transport<S> {
             Call::DeleteState(shard, version) => Ok(self.states.delete(shard, version).await),
         };
         Done {
-            answer: result.unwrap_or_else(Lost::into_answer),
+            answer: result.unwrap_or_else(Lost::answer),
             wrote: None,
         }
     }
@@ -386,35 +375,6 @@ pub(super) struct Done<A> {
     pub answer: Answer<A>,
     /// How many bytes of this shard's state were sent.
     pub wrote: Option<(Shard, u64)>,
-}
-
-/// A request that brought nothing.
-enum Lost {
-    Conflict,
-    Refused,
-    Unknown,
-}
-
-impl From<Trouble> for Lost {
-    fn from(trouble: Trouble) -> Self {
-        if trouble.status() == Some(409) {
-            Self::Conflict
-        } else if trouble.is_refusal() {
-            Self::Refused
-        } else {
-            Self::Unknown
-        }
-    }
-}
-
-impl Lost {
-    fn into_answer<A>(self) -> Answer<A> {
-        match self {
-            Self::Conflict => Answer::Conflict,
-            Self::Refused => Answer::Refused,
-            Self::Unknown => Answer::Unknown,
-        }
-    }
 }
 
 /// What there is can neither be gone by nor be taken for absent.

@@ -1,26 +1,28 @@
-//! What the API server does not let us do, said once and in plain words.
+//! What the API server does not let us do: what it means for what was to be changed, and, once and in plain words, for people.
 
 use std::{collections::BTreeMap, fmt, sync::Mutex, time::Duration};
 
 use hyper_util::client::legacy;
 use kube::client::AuthError;
+use tokio::time::timeout;
 
 use super::locked;
 use crate::{
     cluster::{Failure, find},
+    shard::ownership::Answer,
     text::{one_line, shorten},
 };
 
 /// A resource in our namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Resource {
+pub(crate) enum Resource {
     Lease,
     ConfigMap,
 }
 
 /// What is done with it, in the words of Kubernetes' RBAC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verb {
+pub(crate) enum Verb {
     List,
     Watch,
     Create,
@@ -58,7 +60,7 @@ impl fmt::Display for Verb {
 
 /// Why a request did not succeed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// The API server, or the way to it, says why.
     Answer(Box<kube::Error>),
     /// No answer in time.
@@ -81,11 +83,23 @@ impl Trouble {
         }
     }
 
+    /// What it means for what was to be changed.
+    pub fn lost(&self, verb: Verb) -> Lost {
+        match self.status() {
+            // Another version, or a name that is taken.
+            Some(409) => Lost::Conflict,
+            // What was to be replaced or deleted is gone. (To create an object, its namespace is needed.)
+            Some(404) if matches!(verb, Verb::Update | Verb::Delete) => Lost::Conflict,
+            _ if self.is_refusal() => Lost::Refused,
+            _ => Lost::Unknown,
+        }
+    }
+
     /// Whether the request was certainly not carried out, and never will be.
     ///
     /// An answer of 5xx is no such certainty: the API server gives up waiting for etcd with 500 and 504 while the write may still go through, and what
     /// stands between may answer for it. The same goes for 408.
-    pub fn is_refusal(&self) -> bool {
+    fn is_refusal(&self) -> bool {
         match self {
             Self::Answer(error) => match &**error {
                 kube::Error::Api(status) => (400..500).contains(&status.code) && status.code != 408,
@@ -99,7 +113,7 @@ impl Trouble {
         }
     }
 
-    fn text(&self, verb: Verb, resource: Resource, namespace: &str) -> String {
+    pub fn text(&self, verb: Verb, resource: Resource, namespace: &str) -> String {
         let (kind, qualified) = (resource.kind(), resource.qualified());
         match self {
             Self::Answer(error) => match &**error {
@@ -129,6 +143,44 @@ impl Trouble {
 impl From<kube::Error> for Trouble {
     fn from(error: kube::Error) -> Self {
         Self::Answer(Box::new(error))
+    }
+}
+
+/// No answer is waited for any longer: half of what a holder has for its renewal by default.
+pub(crate) const TIME_OUT: Duration = Duration::from_secs(5);
+
+/// Waits for an answer, no longer than is useful.
+///
+/// # Errors
+///
+/// The request has failed, or there is no answer in time.
+pub(crate) async fn in_time<T>(
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Trouble> {
+    match timeout(TIME_OUT, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Trouble::Late(TIME_OUT)),
+    }
+}
+
+/// What a failure means for what was to be changed. Worse ones are greater: a change that takes several requests has failed as the worst of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lost {
+    /// It certainly has no effect.
+    Refused,
+    /// It may have an effect, even later.
+    Unknown,
+    /// The object is of another version than expected, or there is none, or there is one.
+    Conflict,
+}
+
+impl Lost {
+    pub fn answer<A>(self) -> Answer<A> {
+        match self {
+            Self::Refused => Answer::Refused,
+            Self::Unknown => Answer::Unknown,
+            Self::Conflict => Answer::Conflict,
+        }
     }
 }
 

@@ -1,9 +1,6 @@
 //! How a state is laid out in `ConfigMap`s: names, labels, annotations.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -14,16 +11,10 @@ use super::{
     codec::{CodecError, VERSION},
     records::MAX_PARTS,
 };
-use crate::shard::ownership::{Epoch, Holder, Shard, Version, Writer};
-
-/// The label with the program's name, on all that it keeps.
-pub const NAME_LABEL: &str = "app.kubernetes.io/name";
-/// The label with the installation's name.
-pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
-/// The label with a shard's index.
-pub const SHARD_INDEX_LABEL: &str = "alertkube.io/shard-index";
-/// The label with the number of shards of its generation.
-pub const SHARD_TOTAL_LABEL: &str = "alertkube.io/shard-total";
+use crate::{
+    coordinator::{Names, SHARD_INDEX_LABEL, SHARD_TOTAL_LABEL, names::annotation},
+    shard::ownership::{Epoch, Holder, Shard, Version, Writer},
+};
 
 /// The annotation with the version of the format.
 pub const STATE_VERSION: &str = "alertkube.io/state-version";
@@ -80,23 +71,10 @@ pub(super) struct Content {
     pub bytes: Vec<u8>,
 }
 
-/// The names of an installation's states.
-#[derive(Debug, Clone)]
-pub struct Names(Arc<str>);
-
 impl Names {
-    /// The states of the installation of this name.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
-    }
-
-    /// The name of a head: `NAME-state-<index>-of-<total>`.
-    pub fn head(&self, shard: Shard) -> String {
-        format!("{}-state-{shard}", self.0)
-    }
-
+    /// The name of a `ConfigMap` of a shard's state.
     pub(super) fn part(&self, shard: Shard, number: Number) -> String {
-        let head = self.head(shard);
+        let head = self.state(shard);
         if number == HEAD {
             head
         } else {
@@ -106,54 +84,13 @@ impl Names {
 
     /// The number of a `ConfigMap` of a shard's state; none if it is not one.
     fn number(&self, shard: Shard, name: &str) -> Option<Number> {
-        let rest = name.strip_prefix(&self.head(shard))?;
+        let rest = name.strip_prefix(&self.state(shard))?;
         let number = if rest.is_empty() {
             HEAD
         } else {
             rest.strip_prefix('-')?.parse().ok()?
         };
         (self.part(shard, number) == name).then_some(number)
-    }
-
-    /// The labels of what is kept for this installation.
-    fn common_labels(&self) -> BTreeMap<String, String> {
-        [(NAME_LABEL, "alertkube"), (INSTANCE_LABEL, &self.0)]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into()
-    }
-
-    /// The labels of what is kept for a shard.
-    pub fn labels(&self, shard: Shard) -> BTreeMap<String, String> {
-        let mut labels = self.common_labels();
-        labels.insert(SHARD_INDEX_LABEL.to_owned(), shard.index.to_string());
-        labels.insert(SHARD_TOTAL_LABEL.to_owned(), shard.total.to_string());
-        labels
-    }
-
-    /// Selects the `ConfigMap`s of the states of all shards.
-    pub fn selector(&self) -> String {
-        format!(
-            "{NAME_LABEL}=alertkube,{INSTANCE_LABEL}={},{SHARD_INDEX_LABEL},{SHARD_TOTAL_LABEL}",
-            self.0
-        )
-    }
-
-    /// Selects the `ConfigMap`s of the state of one shard.
-    pub fn selector_of(&self, shard: Shard) -> String {
-        let labels = self.labels(shard);
-        let terms: Vec<_> = labels
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        terms.join(",")
-    }
-
-    /// The shard and the epoch of a state, from the metadata of its head; none for any other object. A head whose epoch cannot be read is of epoch 0,
-    /// before the first.
-    pub fn epoch(&self, meta: &ObjectMeta) -> Option<(Shard, Epoch)> {
-        let (shard, number) = self.place(meta)?;
-        let epoch = header(meta).map_or(0, |header| header.epoch);
-        (number == HEAD).then_some((shard, epoch))
     }
 
     /// What to show people about states, from the metadata of their `ConfigMap`s. Those that no head names do not count.
@@ -247,7 +184,7 @@ impl Names {
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.part(shard, number)),
-                labels: Some(self.labels(shard)),
+                labels: Some(self.labels(Some(shard))),
                 annotations: Some(annotations),
                 resource_version: over.map(|Version(version)| version.to_string()),
                 ..ObjectMeta::default()
@@ -268,7 +205,7 @@ impl Names {
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(format!("{name}-kept-{version}")),
-                labels: Some(self.common_labels()),
+                labels: Some(self.labels(None)),
                 annotations: Some(annotations),
                 ..ObjectMeta::default()
             },
@@ -292,12 +229,6 @@ pub struct Summary {
     pub written_at: Option<Timestamp>,
 }
 
-/// The version of an object. Kubernetes gives every object one, and since 1.35 promises that it is a number. 0 is none: a write over it would be unconditional.
-pub(super) fn version(resource_version: Option<&str>) -> Option<Version> {
-    let version = resource_version?.parse().ok()?;
-    (version != 0).then_some(Version(version))
-}
-
 /// Who wrote it, if that can be told.
 pub(super) fn writer(meta: &ObjectMeta) -> Option<Writer> {
     Some(Writer {
@@ -312,7 +243,7 @@ pub(super) fn header(meta: &ObjectMeta) -> Result<Header, CodecError> {
     if version > VERSION {
         return Err(CodecError::Newer(version));
     }
-    let adopted = text(meta, ADOPTED).ok_or(CodecError::Annotation(ADOPTED))?;
+    let adopted = annotation(meta, ADOPTED).ok_or(CodecError::Annotation(ADOPTED))?;
     let indices = adopted.split(',').filter(|index| !index.is_empty());
     let sound = |parts: &u32| parts.is_power_of_two() && *parts as usize <= MAX_PARTS;
     Ok(Header {
@@ -339,12 +270,8 @@ pub(super) fn bytes(map: &ConfigMap) -> Result<&[u8], CodecError> {
         .ok_or(CodecError::NoBytes)
 }
 
-fn text<'a>(meta: &'a ObjectMeta, annotation: &str) -> Option<&'a str> {
-    Some(meta.annotations.as_ref()?.get(annotation)?)
-}
-
-fn read<T: std::str::FromStr>(meta: &ObjectMeta, annotation: &str) -> Option<T> {
-    text(meta, annotation)?.parse().ok()
+fn read<T: std::str::FromStr>(meta: &ObjectMeta, key: &str) -> Option<T> {
+    annotation(meta, key)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -353,7 +280,14 @@ mod tests {
     use crate::state::testing::{SHARD, writer};
 
     fn names() -> Names {
-        Names::new("alertkube")
+        named("alertkube")
+    }
+
+    fn named(name: &str) -> Names {
+        Names {
+            namespace: "monitoring".into(),
+            name: name.into(),
+        }
     }
 
     fn map(number: Number, epoch: Option<Epoch>, written_at: &str) -> ConfigMap {
@@ -417,15 +351,12 @@ mod tests {
     }
 
     #[test]
-    fn only_heads_have_an_epoch() {
+    fn a_config_map_is_known_by_its_labels_and_its_name() {
         let head = map(HEAD, Some(5), "2026-11-02T12:00:00Z").metadata;
-        assert_eq!(names().epoch(&head), Some((SHARD, 5)));
-        assert_eq!(Names::new("other").epoch(&head), None);
+        assert_eq!(names().place(&head), Some((SHARD, HEAD)));
+        assert_eq!(named("other").place(&head), None);
         let part = map(3, None, "2026-11-02T12:00:00Z").metadata;
-        assert_eq!(names().epoch(&part), None);
-        let mut damaged = head.clone();
-        damaged.annotations = None;
-        assert_eq!(names().epoch(&damaged), Some((SHARD, 0)));
+        assert_eq!(names().place(&part), Some((SHARD, 3)));
         for (label, value) in [
             (SHARD_INDEX_LABEL, "3"),
             (SHARD_INDEX_LABEL, "x"),
@@ -436,7 +367,7 @@ mod tests {
                 .as_mut()
                 .unwrap()
                 .insert(label.into(), value.into());
-            assert_eq!(names().epoch(&odd), None, "{label}={value}");
+            assert_eq!(names().place(&odd), None, "{label}={value}");
         }
     }
 

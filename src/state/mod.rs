@@ -14,9 +14,8 @@ mod store;
 mod testing;
 
 pub use config_map::{
-    ADOPTED, ALERTS, EPOCH, HOLDER, INSTANCE_LABEL, LEASE_TRANSITIONS, NAME_LABEL, Names, PARTS,
-    SHARD_INDEX_LABEL, SHARD_TOTAL_LABEL, STATE_VERSION, Summary, WRITTEN_AT,
+    ADOPTED, ALERTS, EPOCH, HOLDER, LEASE_TRANSITIONS, PARTS, STATE_VERSION, Summary, WRITTEN_AT,
 };
 pub use record::{Ended, Remembered};
 pub use records::{Record, Records};
-pub use store::{CALL_TIMEOUT, Store};
+pub use store::Store;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Record;
 use crate::{
-    alert::{Labels, Memory, Notice},
-    notify::Debt,
+    alert::{Labels, Memory, Notice, Transition},
+    notify::{Debt, OwedDebt},
     time::before,
 };
 
@@ -97,9 +97,25 @@ impl Remembered {
         self.ended.retain(|ended| ended.at > before(now, ENDED));
     }
 
-    /// Whether this has something to tell somebody that `before` had not. It must not leave before it is written down. After a crash, nobody would owe the resolve of a
-    /// page; and if what was told to be over began again in the meantime, it would look like the same alert that goes on, of which nobody needs to be told.
+    /// Whether this has something to tell somebody that fires that `before` had not: a page, which must not leave before it is written down, or nobody
+    /// would owe its resolve after a crash.
     pub fn promises_more_than(&self, before: Option<&Self>) -> bool {
+        self.has_new_debt(before, |debt, owed| {
+            debt.standing.is_none() || !matches!(owed.notice.transition, Transition::Resolved(_))
+        })
+    }
+
+    /// Whether this has anything to tell anybody that `before` had not. Ends, too, are written down before they are told: what was told to be over, and began again
+    /// while nobody served its shard, would look like the same alert that goes on, of which nobody needs to be told.
+    pub fn owes_more_than(&self, before: Option<&Self>) -> bool {
+        self.has_new_debt(before, |_, _| true)
+    }
+
+    fn has_new_debt(
+        &self,
+        before: Option<&Self>,
+        counts: impl Fn(&Debt, &OwedDebt) -> bool,
+    ) -> bool {
         self.receivers.iter().any(|(receiver, debts)| {
             let before = before.and_then(|before| before.receivers.get(receiver));
             debts.iter().any(|debt| {
@@ -107,7 +123,10 @@ impl Remembered {
                     .into_iter()
                     .flatten()
                     .find(|known| known.identity == debt.identity);
-                debt.owed.is_some() && known.is_none_or(|known| known.owed != debt.owed)
+                debt.owed.as_ref().is_some_and(|owed| {
+                    counts(debt, owed)
+                        && known.is_none_or(|known| known.owed.as_ref() != Some(owed))
+                })
             })
         })
     }

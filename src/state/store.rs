@@ -1,12 +1,10 @@
 //! Reads and writes states, each `ConfigMap` on condition that nobody else has written it since.
 
-mod failed;
 mod known;
 
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use futures::{
@@ -22,20 +20,20 @@ use kube::{
 
 use super::{
     codec::{self, CodecError},
-    config_map::{self, Content, HEAD, Header, Names, Number},
+    config_map::{self, Content, HEAD, Header, Number},
     records::{Part, Record, Records},
 };
 use crate::{
     cluster::Clock,
-    coordinator::States,
+    coordinator::{
+        Names, States,
+        names::version,
+        trouble::{Lost, Resource, Verb, in_time},
+    },
     faults::{self, Point},
     shard::ownership::{Answer, Shard, State, Version, Writer},
 };
-use failed::{Failed, call};
 use known::{Known, Slot};
-
-/// No single call to the API server is waited for longer than this.
-pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Parts that are written, or deleted, side by side.
 const SIDE_BY_SIDE: usize = 8;
@@ -46,7 +44,6 @@ const SIDE_BY_SIDE: usize = 8;
 #[derive(Debug)]
 pub struct Store<R> {
     api: Api<ConfigMap>,
-    namespace: String,
     names: Names,
     clock: Clock,
     memory: Mutex<Memory<R>>,
@@ -58,7 +55,48 @@ struct Memory<R> {
     /// Damaged objects that were kept aside, so that this is said once.
     kept: HashSet<(String, Version)>,
     /// What went wrong last with a state, by what was tried, so that it is said once.
-    said: HashMap<(Shard, &'static str), String>,
+    said: HashMap<(Shard, What), String>,
+}
+
+/// A call that failed, or several. Worse ones are greater.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Failed {
+    // First, so that it decides which one is worse.
+    lost: Lost,
+    /// Why, for people.
+    why: String,
+}
+
+impl Failed {
+    const CONFLICT: Self = Self {
+        lost: Lost::Conflict,
+        why: String::new(),
+    };
+
+    fn refused(why: &impl ToString) -> Self {
+        Self {
+            lost: Lost::Refused,
+            why: why.to_string(),
+        }
+    }
+}
+
+/// What is tried with a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum What {
+    Read,
+    Write,
+    Delete,
+}
+
+impl What {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+        }
+    }
 }
 
 /// A `ConfigMap` to be written.
@@ -79,13 +117,12 @@ struct Packed<R> {
 }
 
 impl<R: Record> Store<R> {
-    /// The states of the installation `name` in `namespace`. The client must not retry by itself: that would be silent, and for minutes. The clock is for the
+    /// The states of an installation. The client must not retry by itself: that would be silent, and for minutes. The clock is for the
     /// time that people are shown.
-    pub fn new(client: Client, namespace: &str, name: impl Into<Arc<str>>, clock: Clock) -> Self {
+    pub fn new(client: Client, names: Names, clock: Clock) -> Self {
         Self {
-            api: Api::namespaced(client, namespace),
-            namespace: namespace.to_owned(),
-            names: Names::new(name),
+            api: Api::namespaced(client, &names.namespace),
+            names,
             clock,
             memory: Mutex::new(Memory {
                 known: HashMap::new(),
@@ -95,79 +132,11 @@ impl<R: Record> Store<R> {
         }
     }
 
-    /// How the `ConfigMap`s are called and labelled.
-    pub fn names(&self) -> &Names {
-        &self.names
-    }
-
-    /// Forgets what was read and written of the states of other shards: those that are not held any more, or are gone. A write of one that was
-    /// forgotten is a conflict until it has been read again.
-    pub fn retain(&self, keep: impl Fn(Shard) -> bool) {
-        let mut memory = self.lock();
-        memory.known.retain(|shard, _| keep(*shard));
-        memory.said.retain(|(shard, _), _| keep(*shard));
-    }
-
-    /// Reads a state, not from a cache: with one list, so that its parts are of one moment and absence has a version too. What is damaged or of a newer
-    /// version counts as empty, is kept aside, and said.
-    pub async fn read(&self, shard: Shard) -> Answer<Records<R>> {
-        match self.try_read(shard).await {
-            Ok((version, state)) => {
-                self.lock().said.remove(&(shard, "read"));
-                Answer::State(version, state)
-            }
-            Err(failed) => self.say("read", shard, &failed),
-        }
-    }
-
-    /// Writes a state over that of the version `expect`, or creates it: what has changed, and what is of another writer. The head goes last: with it, the state as a
-    /// whole is as it should be. Returns the head's version, and the number of bytes sent.
-    ///
-    /// If it fails, some parts may have been written, each as it was or as it was to be. After a refusal the same write can simply be tried again; after a conflict or
-    /// an unknown outcome the state must be read before.
-    pub async fn write(
-        &self,
-        shard: Shard,
-        state: State<Records<R>>,
-        expect: Option<Version>,
-    ) -> (Answer<Records<R>>, usize) {
-        let known = self.lock().known.remove(&shard);
-        // Without a read before there can still be nothing.
-        let mut known = known.unwrap_or_default();
-        let mut sent_bytes = 0;
-        let written = if known.version() == expect {
-            self.try_write(shard, &state, &mut known, &mut sent_bytes)
-                .await
-        } else {
-            Err(Failed::Conflict)
-        };
-        self.remember(shard, known);
-        let answer = match written {
-            Ok(version) => {
-                self.lock().said.remove(&(shard, "write"));
-                Answer::State(version, Some(state))
-            }
-            Err(failed) => self.say("write", shard, &failed),
-        };
-        (answer, sent_bytes)
-    }
-
-    /// Deletes a state whose head is of this version, with all that has its shard's labels. The head goes last.
-    pub async fn delete(&self, shard: Shard, version: Version) -> Answer<Records<R>> {
-        match self.try_delete(shard, version).await {
-            Ok(()) => {
-                self.retain(|other| other != shard);
-                Answer::Deleted
-            }
-            Err(failed) => self.say("delete", shard, &failed),
-        }
-    }
-
     async fn try_read(&self, shard: Shard) -> Result<(Version, Option<State<Records<R>>>), Failed> {
-        let params = ListParams::default().labels(&self.names.selector_of(shard));
+        let params = ListParams::default().labels(&self.names.shard_selector(shard));
         let ObjectList {
             metadata, items, ..
-        } = call("list", self.api.list(&params)).await?;
+        } = self.call(Verb::List, self.api.list(&params)).await?;
         let seen = version_of(metadata.resource_version.as_deref())?;
         let names = self.names.clone();
         let (known, state, damaged) =
@@ -218,7 +187,7 @@ impl<R: Record> Store<R> {
             .collect();
         let mut packed = blocking(move || pack(jobs))
             .await?
-            .map_err(|error| Failed::Refused(error.to_string()))?;
+            .map_err(|error| Failed::refused(&error))?;
         let head = packed.pop_if(|packed| packed.job.number == HEAD);
 
         let mut failures = Vec::new();
@@ -250,7 +219,7 @@ impl<R: Record> Store<R> {
             known.header = Some(header);
             self.remove_unnamed(shard, known, &numbers).await;
         }
-        known.version().ok_or(Failed::Conflict)
+        known.version().ok_or(Failed::CONFLICT)
     }
 
     /// Creates or replaces one `ConfigMap`.
@@ -274,10 +243,12 @@ impl<R: Record> Store<R> {
         let params = PostParams::default();
         faults::pass(Point::WriteState);
         let written = if over.is_none() {
-            call("create", self.api.create(&params, &map)).await?
+            self.call(Verb::Create, self.api.create(&params, &map))
+                .await?
         } else {
             let name = self.names.part(shard, number);
-            call("update", self.api.replace(&name, &params, &map)).await?
+            self.call(Verb::Update, self.api.replace(&name, &params, &map))
+                .await?
         };
         faults::pass(Point::WroteState);
         let slot = Slot {
@@ -308,8 +279,10 @@ impl<R: Record> Store<R> {
     }
 
     async fn try_delete(&self, shard: Shard, version: Version) -> Result<(), Failed> {
-        let params = ListParams::default().labels(&self.names.selector_of(shard));
-        let list = call("list", self.api.list_metadata(&params)).await?;
+        let params = ListParams::default().labels(&self.names.shard_selector(shard));
+        let list = self
+            .call(Verb::List, self.api.list_metadata(&params))
+            .await?;
         let metas: Vec<_> = list.items.into_iter().map(|item| item.metadata).collect();
         let is_head = |meta: &&ObjectMeta| self.names.place(meta) == Some((shard, HEAD));
         // Without a head there is no state to delete. Parts may be of one that is being created: its head comes last.
@@ -317,7 +290,7 @@ impl<R: Record> Store<R> {
             return Ok(());
         };
         if version_of(head.resource_version.as_deref())? != version {
-            return Err(Failed::Conflict);
+            return Err(Failed::CONFLICT);
         }
         let others = metas.iter().filter(|meta| !is_head(meta));
         let removals: Vec<_> = others.map(|meta| self.remove_listed(meta)).collect();
@@ -348,53 +321,72 @@ impl<R: Record> Store<R> {
             resource_version: Some(version.0.to_string()),
             uid,
         });
-        call("delete", self.api.delete(name, &params)).await?;
+        self.call(Verb::Delete, self.api.delete(name, &params))
+            .await?;
         Ok(())
     }
 
     /// Keeps a copy of what cannot be read, and says so, once.
     async fn keep(&self, shard: Shard, damaged: Option<ConfigMap>, error: CodecError) {
         const MEANS: &str = "it counts as empty: what was paged may be paged again, with the same keys, and the resolve of what has ended may be missing";
-        let namespace = &self.namespace;
+        let namespace = &self.names.namespace;
         let Some(map) = damaged else {
             tracing::error!(%shard, namespace, "a part of the state cannot be used: {error}; {MEANS}");
             return;
         };
         let name = map.metadata.name.clone().unwrap_or_default();
-        let version = config_map::version(map.metadata.resource_version.as_deref());
+        let version = version(map.metadata.resource_version.as_deref());
         let seen = (name, version.unwrap_or(Version(0)));
         if self.lock().kept.contains(&seen) {
             return;
         }
         let copy = self.names.kept(map, &error);
         let kept = copy.metadata.name.clone().unwrap_or_default();
-        match call("create", self.api.create(&PostParams::default(), &copy)).await {
+        match self
+            .call(Verb::Create, self.api.create(&PostParams::default(), &copy))
+            .await
+        {
             // A conflict: somebody has kept the same version before.
-            Ok(_) | Err(Failed::Conflict) => {
+            Ok(_)
+            | Err(Failed {
+                lost: Lost::Conflict,
+                ..
+            }) => {
                 tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; a copy is kept as ConfigMap {kept}, delete it when it is of no more use");
                 self.lock().kept.insert(seen);
             }
-            Err(Failed::Refused(why) | Failed::Unknown(why)) => {
+            Err(Failed { why, .. }) => {
                 tracing::error!(%shard, namespace, name = seen.0, "a part of the state cannot be used: {error}; {MEANS}; no copy could be kept: {why}");
             }
         }
     }
 
     /// Logs a failure, unless it is the same as the last one.
-    fn say(&self, verb: &'static str, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
-        match failed {
-            Failed::Conflict => {
-                tracing::debug!(%shard, "cannot {verb} the state: somebody else has written it");
-            }
-            Failed::Refused(text) | Failed::Unknown(text) => {
-                let said = self.lock().said.insert((shard, verb), text.clone());
-                if said.as_ref() != Some(text) {
-                    let namespace = &self.namespace;
-                    tracing::warn!(%shard, namespace, "cannot {verb} the state: {text}");
-                }
+    fn say(&self, what: What, shard: Shard, failed: &Failed) -> Answer<Records<R>> {
+        let Failed { lost, why } = failed;
+        let verb = what.as_str();
+        if *lost == Lost::Conflict {
+            tracing::debug!(%shard, "cannot {verb} the state: somebody else has written it");
+        } else {
+            let said = self.lock().said.insert((shard, what), why.clone());
+            if said.as_ref() != Some(why) {
+                let namespace = &self.names.namespace;
+                tracing::warn!(%shard, namespace, "cannot {verb} the state: {why}");
             }
         }
-        failed.answer()
+        lost.answer()
+    }
+
+    /// Makes a call, and waits for it no longer than is useful.
+    async fn call<T>(
+        &self,
+        verb: Verb,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Failed> {
+        in_time(request).await.map_err(|trouble| Failed {
+            lost: trouble.lost(verb),
+            why: trouble.text(verb, Resource::ConfigMap, &self.names.namespace),
+        })
     }
 
     /// Remembers what is known of a state, unless something newer is.
@@ -408,6 +400,71 @@ impl<R: Record> Store<R> {
 
     fn lock(&self) -> MutexGuard<'_, Memory<R>> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Record> States<Records<R>> for Store<R> {
+    /// Forgets what was read and written of the states of other shards: those that are not held any more, or are gone. A write of one that was
+    /// forgotten is a conflict until it has been read again.
+    fn retain(&self, keep: impl Fn(Shard) -> bool) {
+        let mut memory = self.lock();
+        memory.known.retain(|shard, _| keep(*shard));
+        memory.said.retain(|(shard, _), _| keep(*shard));
+    }
+
+    /// Reads a state, not from a cache: with one list, so that its parts are of one moment and absence has a version too. What is damaged or of a newer
+    /// version counts as empty, is kept aside, and said.
+    async fn read(&self, shard: Shard) -> Answer<Records<R>> {
+        match self.try_read(shard).await {
+            Ok((version, state)) => {
+                self.lock().said.remove(&(shard, What::Read));
+                Answer::State(version, state)
+            }
+            Err(failed) => self.say(What::Read, shard, &failed),
+        }
+    }
+
+    /// Writes a state over that of the version `expect`, or creates it: what has changed, and what is of another writer. The head goes last: with it, the state as a
+    /// whole is as it should be. Returns the head's version, and the number of bytes sent.
+    ///
+    /// If it fails, some parts may have been written, each as it was or as it was to be. After a refusal the same write can simply be tried again; after a conflict or
+    /// an unknown outcome the state must be read before.
+    async fn write(
+        &self,
+        shard: Shard,
+        state: State<Records<R>>,
+        expect: Option<Version>,
+    ) -> (Answer<Records<R>>, usize) {
+        let known = self.lock().known.remove(&shard);
+        // Without a read before there can still be nothing.
+        let mut known = known.unwrap_or_default();
+        let mut sent_bytes = 0;
+        let written = if known.version() == expect {
+            self.try_write(shard, &state, &mut known, &mut sent_bytes)
+                .await
+        } else {
+            Err(Failed::CONFLICT)
+        };
+        self.remember(shard, known);
+        let answer = match written {
+            Ok(version) => {
+                self.lock().said.remove(&(shard, What::Write));
+                Answer::State(version, Some(state))
+            }
+            Err(failed) => self.say(What::Write, shard, &failed),
+        };
+        (answer, sent_bytes)
+    }
+
+    /// Deletes a state whose head is of this version, with all that has its shard's labels. The head goes last.
+    async fn delete(&self, shard: Shard, version: Version) -> Answer<Records<R>> {
+        match self.try_delete(shard, version).await {
+            Ok(()) => {
+                self.retain(|other| other != shard);
+                Answer::Deleted
+            }
+            Err(failed) => self.say(What::Delete, shard, &failed),
+        }
     }
 }
 
@@ -426,36 +483,14 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failed> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failed::Refused(format!("cannot pack or unpack the state: {error}")))
+    done.map_err(|error| Failed::refused(&format!("cannot pack or unpack the state: {error}")))
 }
 
 fn version_of(resource_version: Option<&str>) -> Result<Version, Failed> {
-    config_map::version(resource_version).ok_or_else(|| {
-        Failed::Unknown("cannot use an answer: its resourceVersion is not a number".to_owned())
+    version(resource_version).ok_or_else(|| Failed {
+        lost: Lost::Unknown,
+        why: "cannot use an answer: its resourceVersion is not a number".to_owned(),
     })
-}
-
-impl<R: Record> States<Records<R>> for Store<R> {
-    fn read(&self, shard: Shard) -> impl Future<Output = Answer<Records<R>>> + Send {
-        Self::read(self, shard)
-    }
-
-    fn write(
-        &self,
-        shard: Shard,
-        state: State<Records<R>>,
-        expect: Option<Version>,
-    ) -> impl Future<Output = (Answer<Records<R>>, usize)> + Send {
-        Self::write(self, shard, state, expect)
-    }
-
-    fn delete(
-        &self,
-        shard: Shard,
-        version: Version,
-    ) -> impl Future<Output = Answer<Records<R>>> + Send {
-        Self::delete(self, shard, version)
-    }
 }
 
 #[cfg(test)]

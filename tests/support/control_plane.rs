@@ -300,13 +300,21 @@ impl ControlPlane {
 }
 
 fn role_to_remember(user: &str, leases: &[&str], config_maps: &[&str]) -> Value {
+    let rules: Vec<_> = [
+        ("coordination.k8s.io", "leases", leases),
+        ("", "configmaps", config_maps),
+    ]
+    .into_iter()
+    // The API server wants verbs in every rule.
+    .filter(|(_, _, verbs)| !verbs.is_empty())
+    .map(|(group, resource, verbs)| {
+        json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs })
+    })
+    .collect();
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": { "name": format!("{user}-remembers") },
-        "rules": [
-            { "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": leases },
-            { "apiGroups": [""], "resources": ["configmaps"], "verbs": config_maps },
-        ],
+        "rules": rules,
     })
 }
 

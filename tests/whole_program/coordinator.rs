@@ -67,6 +67,8 @@ impl States<Notes> for Memory {
         (Answer::State(Version(version), Some(state)), 1)
     }
 
+    fn retain(&self, _: impl Fn(Shard) -> bool) {}
+
     async fn delete(&self, shard: Shard, version: Version) -> Answer<Notes> {
         self.deleted.lock().unwrap().push((shard, version));
         Answer::Deleted

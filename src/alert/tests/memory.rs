@@ -35,7 +35,7 @@ fn list(engine: &mut Engine, pods: &[Pod], now: Timestamp) {
 
 fn restore(engine: &mut Engine, memories: &[(Subject, Memory)], now: Timestamp) {
     for (subject, memory) in memories {
-        engine.restore(subject, memory, &[], now);
+        engine.restore(subject, memory, now);
     }
     engine.advance(now);
 }
@@ -81,6 +81,28 @@ fn an_alert_that_still_stands_goes_on_in_silence() {
     assert_eq!(names(&mut after), []);
     assert_eq!(only(&after, at(700)), alert);
     assert_eq!(wait(&mut after, at(2000)), []);
+}
+
+#[test]
+fn what_was_seen_to_end_does_not_come_back_to_life() {
+    // Who served it was killed before it could write down that it is over.
+    let remembered = written(&firing());
+    let mut heir = firing();
+    see(&mut heir, mk_pod("web-1").restarted(at(200), 2), at(200));
+    run_until(&mut heir, at(900));
+    let ended = heir.take_notices().pop().unwrap();
+    assert_eq!(ended.transition, RECOVERED);
+
+    let without: Vec<_> = remembered
+        .iter()
+        .map(|(subject, memory)| (subject.clone(), memory.without(&ended)))
+        .collect();
+    restore(&mut heir, &without, at(910));
+    assert_eq!(heir.alerts(at(910)), []);
+    // What fired again since is another one.
+    let mut earlier = ended.clone();
+    earlier.at = at(-10);
+    assert_eq!(remembered[0].1.without(&earlier), remembered[0].1);
 }
 
 #[test]

@@ -292,8 +292,9 @@ impl History {
         prop_assert!(self.untold.is_empty(), "nobody was told: {:?}", self.untold);
         prop_assert!(self.held.is_empty(), "never resolved: {:?}", self.held);
         for (subject, remembered) in self.world.remembered() {
+            let alerts = remembered.memory.len();
             prop_assert!(
-                remembered.memory.len() == 0 && remembered.receivers.is_empty(),
+                alerts == 0 && remembered.receivers.is_empty(),
                 "remembered for ever: {:?} {:?}",
                 subject,
                 remembered

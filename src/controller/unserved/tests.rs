@@ -144,7 +144,7 @@ impl World {
                 config_maps: self.client(),
             },
             names: self.names.clone(),
-            states: Store::new(self.client(), NAMESPACE, "ak", clock.clone()),
+            states: Store::new(self.client(), self.names.clone(), clock.clone()),
             clock,
         };
         let (sees, synced) = oneshot::channel();

@@ -522,3 +522,24 @@ async fn a_process_that_was_stopped_does_not_burst() {
     let burst = count() - before;
     assert!(burst < 20, "{burst} requests");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_known_of_a_state_is_forgotten_when_it_is_not_needed_any_more() {
+    let world = World::new().await;
+    let only = Shard { total: 1, index: 0 };
+    let own = Shard { total: 2, index: 0 };
+    let kept = || world.kept.lock().unwrap().clone();
+    let old = serving(&world, "0/1/a").await;
+    assert_eq!(kept(), [[only]]);
+    drop(old);
+    let _replicas = (world.start("0/2/a"), world.start("1/2/a"));
+    eventually(s(60), "all is handed over, and forgotten", || {
+        let record = world.record();
+        record["data"]["active"] == "2"
+            && record["data"].get("previous").is_none()
+            && kept().iter().rfind(|kept| kept.contains(&own)) == Some(&vec![own])
+    })
+    .await;
+    // What is read in the hand-over was not forgotten during it.
+    assert!(kept().contains(&vec![only, own]), "{:?}", kept());
+}

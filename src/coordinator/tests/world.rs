@@ -39,6 +39,7 @@ impl Alerts for Notes {
 pub struct ConfigMaps {
     names: Names,
     store: Store,
+    kept: Arc<Mutex<Vec<Vec<Shard>>>>,
 }
 
 impl ConfigMaps {
@@ -102,6 +103,12 @@ impl States<Notes> for ConfigMaps {
         (answer, 1)
     }
 
+    fn retain(&self, keep: impl Fn(Shard) -> bool) {
+        let all = (1..=4).flat_map(Shard::all);
+        let kept = all.filter(|shard| keep(*shard)).collect();
+        self.kept.lock().unwrap().push(kept);
+    }
+
     async fn delete(&self, shard: Shard, version: Version) -> Answer<Notes> {
         let options = DeleteOptions {
             preconditions: Preconditions {
@@ -122,6 +129,8 @@ impl States<Notes> for ConfigMaps {
 pub struct World {
     pub server: Server,
     pub names: Names,
+    /// The shards, of up to four, whose states some replica went on to need, each time that this changed.
+    pub kept: Arc<Mutex<Vec<Vec<Shard>>>>,
 }
 
 /// A replica that runs.
@@ -149,6 +158,7 @@ impl World {
                 namespace: NAMESPACE.into(),
                 name: "ak".into(),
             },
+            kept: Arc::default(),
         }
     }
 
@@ -177,6 +187,7 @@ impl World {
         ConfigMaps {
             names: self.names.clone(),
             store: self.server.store().clone(),
+            kept: Arc::clone(&self.kept),
         }
     }
 

@@ -7,12 +7,15 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::{
     super::{
         codec::{self, CodecError},
-        config_map::{self, HEAD, Header, Names, Number},
+        config_map::{self, HEAD, Header, Number},
         records::{Part, Record, Records},
     },
     Failed, Job, version_of,
 };
-use crate::shard::ownership::{Shard, State, Version, Writer};
+use crate::{
+    coordinator::Names,
+    shard::ownership::{Shard, State, Version, Writer},
+};
 
 /// A state in the cluster.
 #[derive(Debug)]

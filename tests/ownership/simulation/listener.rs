@@ -139,7 +139,8 @@ impl Listener {
             }
             Change::Saved(shard) => {
                 self.fenced.insert(*shard);
-                self.promised.retain(|_, (home, _)| home != shard);
+                self.promised
+                    .retain(|key, (home, _)| home != shard || replica.waits_for_save(key));
                 None
             }
             Change::Serves(_)

@@ -1,8 +1,8 @@
 //! A crash at every step of persisting and sending.
 
-use std::{os::unix::process::ExitStatusExt as _, time::Duration};
+use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-use futures::{StreamExt as _, stream};
+use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::{Installation, history::History, wait_until_it_is_written};
@@ -13,53 +13,70 @@ use crate::support::{
 /// What `abort` ends with.
 const SIGABRT: i32 = 6;
 
-/// Restarts a program that crashes at a point, and checks what was paged all the same.
-async fn a_crash_loses_nothing(plane: &ControlPlane, point: &str, passing: u32) {
+/// How many programs crash at a time, each at its own point: most of the time of each is that of a Lease that nobody renews.
+const AT_A_TIME: usize = 10;
+
+/// Restarts programs that crash, each at a point of its own, and checks what was paged all the same.
+async fn crashes_lose_nothing(points: &[(&str, u32)]) {
+    // Of its own: each message of another test would be another passing.
+    let plane = ControlPlane::start().await;
     let client = plane.client().await;
-    let ns = &format!("crash-{point}-{passing}");
-    create_namespace(&client, ns).await;
-    let (history, webhook) = (History::default(), Webhook::start());
-    let [stands, ends] = ["stands", "ends"].map(mk_pod);
-    for (workload, pod) in [("stands", &stands), ("ends", &ends)] {
-        history.breaks(workload);
-        pod.clone().init_stuck().create(&client, ns).await;
-    }
-    let installation = Installation::new(plane);
-    let crash = format!("{point}:{passing}");
-    let fault = [("ALERTKUBE_FAULT_CRASH_AT", crash.as_str())];
-    let mut life = Life {
-        installation,
-        webhook: &webhook,
-        program: None,
-        crashes: Vec::new(),
-    };
-    life.program = Some(life.installation.start_with(&webhook, &fault));
+    let mut repeated = 0;
+    for (batch, points) in points.chunks(AT_A_TIME).enumerate() {
+        let ns = &format!("crashes-{batch}");
+        create_namespace(&client, ns).await;
+        let history = History::default();
+        let breaks = async |workload: &str| {
+            history.breaks(workload);
+            mk_pod(workload).init_stuck().create(&client, ns).await;
+        };
+        breaks("stands").await;
+        breaks("ends").await;
+        let mut lives: Vec<_> = points
+            .iter()
+            .map(|point| Life::begin(&plane, *point))
+            .collect();
+        all_live_until(&mut lives, ns, 2).await;
+        history.recovers("ends");
+        mk_pod("ends").update(&client, ns).await;
+        all_live_until(&mut lives, ns, 3).await;
+        breaks("late").await;
+        all_live_until(&mut lives, ns, 4).await;
+        // Else it is a point of stopping.
+        for life in lives.iter_mut().filter(|life| life.crashes.is_empty()) {
+            life.restart().await;
+        }
+        breaks("afterwards").await;
+        all_live_until(&mut lives, ns, 5).await;
 
-    let told = |count| move |webhook: &Webhook| distinct(webhook, ns) == count;
-    life.live_until("both pages", told(2)).await;
-    history.recovers("ends");
-    ends.update(&client, ns).await;
-    life.live_until("the resolve", told(3)).await;
-    history.breaks("late");
-    mk_pod("late").init_stuck().create(&client, ns).await;
-    life.live_until("one more page", told(4)).await;
-    if life.crashes.is_empty() {
-        // A point of stopping; or one that was passed less often than that.
-        life.stop().await;
-        life.program = Some(life.installation.start(&webhook));
-        history.breaks("afterwards");
-        mk_pod("afterwards").init_stuck().create(&client, ns).await;
-        life.live_until("a page after the crash", told(5)).await;
+        for Life {
+            crash,
+            webhook,
+            program,
+            crashes,
+            ..
+        } in lives
+        {
+            wait_until_it_is_written(&program).await;
+            program.stop().await;
+            assert_eq!(crashes.len(), 1, "{crash}: it did not crash once");
+            let again = history.check(&webhook, ns, &crashes, Duration::ZERO);
+            assert!(again <= 2, "{crash}: {again} messages came again");
+            say(format_args!(
+                "crash at {crash}: {again} messages came again"
+            ));
+            repeated += again;
+        }
+        for workload in ["stands", "ends", "late", "afterwards"] {
+            mk_pod(workload).delete(&client, ns).await;
+        }
     }
-    wait_until_it_is_written(life.program.as_ref().unwrap()).await;
-    life.program.take().unwrap().stop().await;
+    // What was delivered and not noted comes again: else no crash was where it matters.
+    assert!(repeated > 0);
+}
 
-    assert_eq!(life.crashes.len(), 1, "{crash}: it did not crash once");
-    let repeated = history.check(&webhook, ns, &life.crashes, Duration::ZERO);
-    assert!(repeated <= 2, "{crash}: {repeated} messages came again");
-    say(format_args!(
-        "crash at {crash}: {repeated} messages came again"
-    ));
+async fn all_live_until(lives: &mut [Life<'_>], ns: &str, messages: usize) {
+    join_all(lives.iter_mut().map(|life| life.live_until(ns, messages))).await;
 }
 
 /// How many different messages about a namespace there were.
@@ -77,55 +94,66 @@ fn distinct(webhook: &Webhook, ns: &str) -> usize {
 /// A program that is started again when it has crashed.
 struct Life<'a> {
     installation: Installation<'a>,
-    webhook: &'a Webhook,
-    program: Option<Program>,
+    crash: String,
+    webhook: Webhook,
+    program: Program,
     crashes: Vec<Instant>,
 }
 
-impl Life<'_> {
-    async fn live_until(&mut self, what: &str, holds: impl Fn(&Webhook) -> bool) {
-        eventually(what, PATIENCE, async || {
-            let program = self.program.as_mut().unwrap();
-            if let Some(status) = program.ended() {
-                assert_eq!(status.signal(), Some(SIGABRT), "{status}");
-                self.crashes.push(Instant::now());
-                self.program = Some(self.installation.start(self.webhook));
-            }
-            holds(self.webhook).then_some(())
-        })
-        .await;
-    }
-
-    async fn stop(&mut self) {
-        let mut program = self.program.take().unwrap();
-        program.signal("TERM");
-        let status = program.wait_end().await;
-        if !status.success() {
-            assert_eq!(status.signal(), Some(SIGABRT), "{status}");
-            self.crashes.push(Instant::now());
+impl<'a> Life<'a> {
+    fn begin(plane: &'a ControlPlane, (point, passing): (&str, u32)) -> Self {
+        let (installation, webhook) = (Installation::new(plane), Webhook::start());
+        let crash = format!("{point}:{passing}");
+        let fault = [("ALERTKUBE_FAULT_CRASH_AT", crash.as_str())];
+        Self {
+            program: installation.start_with(&webhook, &fault),
+            installation,
+            crash,
+            webhook,
+            crashes: Vec::new(),
         }
     }
-}
 
-async fn crashes_lose_nothing(points: impl IntoIterator<Item = (&'static str, u32)>) {
-    let plane = ControlPlane::shared().await;
-    // Most of the time of each is that of a Lease that nobody renews.
-    stream::iter(points)
-        .for_each_concurrent(8, |(point, passing)| {
-            a_crash_loses_nothing(&plane, point, passing)
+    /// Goes on until so many different messages about a namespace were told.
+    async fn live_until(&mut self, ns: &str, messages: usize) {
+        let Self { crash, .. } = self;
+        let what = format!("message {messages} in spite of a crash at {crash}");
+        eventually(what, PATIENCE, async || {
+            if let Some(status) = self.program.ended() {
+                self.has_crashed(status);
+                self.program = self.installation.start(&self.webhook);
+            }
+            (distinct(&self.webhook, ns) == messages).then_some(())
         })
         .await;
+    }
+
+    async fn restart(&mut self) {
+        self.program.signal("TERM");
+        let status = self.program.wait_end().await;
+        if !status.success() {
+            self.has_crashed(status);
+        }
+        self.program = self.installation.start(&self.webhook);
+    }
+
+    fn has_crashed(&mut self, status: ExitStatus) {
+        assert_eq!(status.signal(), Some(SIGABRT), "{status}");
+        self.crashes.push(Instant::now());
+    }
 }
 
 #[tokio::test]
 async fn a_crash_at_a_step_of_persisting_or_sending_loses_nothing() {
-    crashes_lose_nothing([
+    crashes_lose_nothing(&[
         ("write-state", 1),
         ("write-state", 2),
         ("wrote-state", 2),
-        ("send", 2),
-        ("sent", 2),
-        ("noted", 2),
+        // Standard output comes first, twice.
+        ("send", 4),
+        ("sent", 3),
+        ("sent", 4),
+        ("noted", 4),
         ("acknowledge", 1),
         ("free-lease", 1),
     ])
@@ -136,11 +164,14 @@ async fn a_crash_at_a_step_of_persisting_or_sending_loses_nothing() {
 #[tokio::test]
 #[ignore = "takes minutes"]
 async fn a_crash_at_any_step_loses_nothing() {
-    let passings = (1..=4).flat_map(|passing| {
-        let points = ["write-state", "wrote-state", "hold-lease", "wrote-lease"];
+    let states = (1..=4).flat_map(|passing| {
+        let points = ["write-state", "wrote-state"];
         points.map(|point| (point, passing))
     });
+    let leases = [("hold-lease", 1), ("wrote-lease", 1), ("wrote-lease", 2)];
     let sends = (1..=8).flat_map(|passing| ["send", "sent", "noted"].map(|point| (point, passing)));
     let once = ["acknowledge", "free-lease", "write-record", "wrote-record"];
-    crashes_lose_nothing(passings.chain(sends).chain(once.map(|point| (point, 1)))).await;
+    let once = once.map(|point| (point, 1));
+    let points: Vec<_> = states.chain(leases).chain(sends).chain(once).collect();
+    crashes_lose_nothing(&points).await;
 }

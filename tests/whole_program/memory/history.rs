@@ -28,10 +28,19 @@ struct Condition {
 }
 
 impl Condition {
-    /// How long it stood at least.
-    fn stood(&self) -> Duration {
-        self.over
-            .map_or(Duration::MAX, |over| over.duration_since(self.began))
+    /// Whether somebody must have paged for it: it stood for `unowned` while nobody was killed.
+    fn had_an_owner(&self, kills: &[Instant], unowned: Duration) -> bool {
+        let Some(over) = self.over else { return true };
+        let kills = kills
+            .iter()
+            .copied()
+            .filter(|kill| *kill > self.began && *kill < over);
+        let mut since = self.began;
+        kills.chain([over]).any(|until| {
+            let stood = until.duration_since(since);
+            since = until;
+            stood >= unowned
+        })
     }
 }
 
@@ -50,13 +59,14 @@ impl History {
         conditions.get_mut(workload).unwrap().over = Some(Instant::now());
     }
 
-    /// Whether all was told that has to be: what stood for `unowned` or longer was paged, and what was paged and is over was resolved.
-    pub fn is_told(&self, pages: &[Page], unowned: Duration) -> bool {
+    /// Whether all was told that has to be: what stood for `unowned` or longer without a kill was paged, and what was paged and is over was resolved. `kills` are in
+    /// their order.
+    pub fn is_told(&self, pages: &[Page], kills: &[Instant], unowned: Duration) -> bool {
         let told = by_workload(pages.iter());
         self.conditions().iter().all(|(workload, condition)| {
             let told = told.get(workload.as_str());
             match told.and_then(|told| told.last()) {
-                None => condition.stood() < unowned,
+                None => !condition.had_an_owner(kills, unowned),
                 Some(last) => condition.over.is_none() || last.status == "resolved",
             }
         })
@@ -72,7 +82,7 @@ impl History {
         unowned: Duration,
     ) -> usize {
         let pages = webhook.pages(ns);
-        assert!(self.is_told(&pages, unowned), "not all was told");
+        assert!(self.is_told(&pages, kills, unowned), "not all was told");
         let delivered = webhook.delivered();
         let timed = delivered
             .iter()

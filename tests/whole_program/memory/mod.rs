@@ -1,6 +1,6 @@
 //! Restarts, crashes and faults: what was told is remembered, what is owed is sent, and nobody but the owner pages.
 //!
-//! The long part takes half an hour, and prints its figures:
+//! The long part takes 7 minutes, and prints its figures:
 //!
 //! ```text
 //! cargo test --test whole_program -- --ignored --nocapture

@@ -12,7 +12,7 @@ use crate::{
     cluster::{Clock, Failure, FailureReason},
     coordinator::{self, read_lease, read_record},
     shard::ownership::{HeldBy, Lease, Record, Shard},
-    state::{self, Summary},
+    state::Summary,
     text,
     time::{after, before},
 };
@@ -162,11 +162,10 @@ async fn read_states(
     client: &Client,
     names: &coordinator::Names,
 ) -> Result<BTreeMap<Shard, Summary>, Failure> {
-    let states = state::Names::new(names.name.as_str());
     let api = Api::<ConfigMap>::namespaced(client.clone(), &names.namespace);
-    let params = ListParams::default().labels(&states.selector());
+    let params = ListParams::default().labels(&names.shards_selector());
     let list = answer("list", "ConfigMap", api.list_metadata(&params)).await?;
-    Ok(states.summaries(list.items.iter().map(|object| &object.metadata)))
+    Ok(names.summaries(list.items.iter().map(|object| &object.metadata)))
 }
 
 async fn answer<T>(

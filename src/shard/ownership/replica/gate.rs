@@ -49,8 +49,10 @@ impl<A: Alerts> Replica<A> {
             if now < until {
                 return Leave::NotBefore(until);
             }
-            self.sent_unsaved += 1;
-            self.tell_unsaved(shard);
+            if fence.is_some() || book.promises.is_urgent(key) {
+                self.sent_unsaved += 1;
+                self.tell_unsaved(shard);
+            }
         }
         *self.sending.entry(*key).or_default() += 1;
         Leave::Granted

@@ -254,13 +254,13 @@ impl<A: Alerts> Book<A> {
 
     /// Whether somebody waits for it to be written.
     pub fn is_urgent(&self) -> bool {
-        !self.fenced || !self.promises.is_empty() || self.state.adopted != self.durable
+        !self.fenced || self.promises.are_urgent() || self.state.adopted != self.durable
     }
 
     /// Notes that a key is about to be sent for, with what is known now. See [`Promises`].
-    pub fn promise(&mut self, key: ShardKey, now: Instant) {
+    pub fn promise(&mut self, key: ShardKey, urgent: bool, now: Instant) {
         if self.saved < self.revision {
-            self.promises.add(key, self.revision, now);
+            self.promises.add(key, self.revision, urgent, now);
         }
     }
 
@@ -271,17 +271,16 @@ impl<A: Alerts> Book<A> {
         }
     }
 
-    /// It was written. Whether somebody has waited for that, and nobody does any more.
+    /// It was written. Whether somebody has waited for that.
     pub fn written(&mut self, version: Version, snapshot: Snapshot, sent: Instant) -> bool {
-        let waiting = !self.fenced || !self.promises.is_empty();
+        let waited = !self.fenced;
         self.version = Some(version);
         self.saved = snapshot.revision;
         self.durable = snapshot.adopted;
         self.fenced = true;
         self.told_unsaved = false;
         self.unsaved_since = (self.saved != self.revision).then_some(sent);
-        self.promises.written(snapshot.revision);
-        waiting && self.promises.is_empty()
+        self.promises.written(snapshot.revision) || waited
     }
 
     /// Notes, at each turn, whether there are changes.

@@ -43,12 +43,30 @@ impl<A: Alerts> Replica<A> {
     /// Something is about to be sent for a key for the first time, and its [alerts](Self::alerts_mut) say so by now: they are written at once, and
     /// [`begin_send`](Self::begin_send) waits for that, for 2 s.
     pub fn promise(&mut self, key: &ShardKey, now: Instant) {
+        self.wait_for_save(key, true, now);
+    }
+
+    /// The same for what is no page: no write is made for it before its time, and [`begin_send`](Self::begin_send) waits for that a minute. So who takes over after a
+    /// crash knows that the page before was delivered, and does not repeat it for what is over; nor takes what began again since for what goes on.
+    pub fn await_save(&mut self, key: &ShardKey, now: Instant) {
+        self.wait_for_save(key, false, now);
+    }
+
+    /// Whether a send for a key waits for a write.
+    pub fn waits_for_save(&self, key: &ShardKey) -> bool {
+        let books = self.held.values().filter_map(|held| held.book.as_ref());
+        books
+            .into_iter()
+            .any(|book| book.promises.until(key).is_some())
+    }
+
+    fn wait_for_save(&mut self, key: &ShardKey, urgent: bool, now: Instant) {
         let active = self.record().map(|record| Shard::of(key, record.active));
         let Some(shard) = self.home(key).or(active) else {
             return;
         };
         if let Some(book) = self.held.get_mut(&shard).and_then(Held::book_mut) {
-            book.promise(*key, now);
+            book.promise(*key, urgent, now);
         }
     }
 

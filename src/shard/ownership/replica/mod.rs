@@ -291,6 +291,11 @@ impl<A: Alerts> Replica<A> {
         self.view.record().filter(|record| &*record.hash == HASH_ID)
     }
 
+    /// The shards whose Leases this replica has taken, as far as it sees.
+    pub fn held(&self) -> impl Iterator<Item = Shard> {
+        self.held.keys().copied()
+    }
+
     /// Whether this replica holds a shard's Lease, as far as it sees.
     fn is_mine(&self, shard: Shard) -> bool {
         let lease = self.view.lease(shard);

@@ -11,6 +11,10 @@ use super::super::super::ShardKey;
 /// can repair it. Short, against the minutes that a condition has stood by then.
 pub const UNSAVED: Duration = Duration::from_secs(2);
 
+/// How long a send waits that is no page. Its write is put off, as far as [`LONGEST_DEBT`]; and it may be late, but who crashes after it must not be taken over by somebody who
+/// does not know of it: what was told to be over, and began again since, would pass for something that goes on and was told.
+const NOT_URGENT: Duration = Duration::from_secs(62);
+
 /// Between the starts of two writes that nobody waits for. What they contain is then at most so much older than what is known.
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -70,30 +74,43 @@ struct Promise {
     /// Of the book.
     revision: u64,
     since: Instant,
+    /// Whether the write is not put off for it.
+    urgent: bool,
 }
 
 impl Promises {
     /// One that is made again waits for the newer write, but not for longer: a condition that changes all the time is paged, too.
-    pub fn add(&mut self, key: ShardKey, revision: u64, now: Instant) {
-        let since = now;
-        self.0
-            .entry(key)
-            .or_insert(Promise { revision, since })
-            .revision = revision;
+    pub fn add(&mut self, key: ShardKey, revision: u64, urgent: bool, now: Instant) {
+        let promise = self.0.entry(key).or_insert(Promise {
+            revision,
+            since: now,
+            urgent,
+        });
+        promise.revision = revision;
+        promise.urgent |= urgent;
     }
 
-    /// All up to this revision of the book are kept.
-    pub fn written(&mut self, revision: u64) {
+    /// All up to this revision of the book are kept. Whether there were any.
+    pub fn written(&mut self, revision: u64) -> bool {
+        let open = self.0.len();
         self.0.retain(|_, promise| promise.revision > revision);
+        self.0.len() < open
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub fn are_urgent(&self) -> bool {
+        self.0.values().any(|promise| promise.urgent)
+    }
+
+    pub fn is_urgent(&self, key: &ShardKey) -> bool {
+        self.0.get(key).is_some_and(|promise| promise.urgent)
     }
 
     /// Until when a send for this key waits.
     pub fn until(&self, key: &ShardKey) -> Option<Instant> {
-        self.0.get(key).map(|promise| promise.since + UNSAVED)
+        self.0.get(key).map(|promise| {
+            let wait = if promise.urgent { UNSAVED } else { NOT_URGENT };
+            promise.since + wait
+        })
     }
 }
 

@@ -94,7 +94,7 @@ pub enum Change {
     Known(Shard, Option<Shard>),
     /// All that was said to be known of this shard is not any more: its Lease is lost or let go, it was handed over, or somebody else has written its state.
     Forgot(Shard),
-    /// All that was waited for is written: every [promise](super::Replica::promise), and the first write since the state was read.
+    /// Something that was waited for is written: a [promise](super::Replica::promise), or the first write since the state was read.
     Saved(Shard),
     /// Sends do not wait any more, although the state is not written: if this replica ended now, they would be repeated. Said once until a write succeeds.
     Unsaved(Shard),

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const NAME: &str = config_map::NAME_LABEL;
-const INSTANCE: &str = config_map::INSTANCE_LABEL;
+const NAME: &str = crate::coordinator::NAME_LABEL;
+const INSTANCE: &str = crate::coordinator::INSTANCE_LABEL;
 
 /// Replaces the bytes of a part.
 fn damage(server: &Server, name: &str, bytes: &[u8]) {
@@ -15,9 +15,9 @@ fn damage(server: &Server, name: &str, bytes: &[u8]) {
 async fn a_damaged_part_counts_as_empty_is_kept_aside_and_said_once() {
     let server = server().await;
     let state = state(realistic(3000));
-    let (store, version) = serving(&server, &state).await;
+    let (_, version) = serving(&server, &state).await;
     let number = numbers(&state)[2];
-    let name = part_name(&store, number);
+    let name = part_name(number);
     damage(&server, &name, b"not gzip");
     let damaged = object(&server, &name);
 
@@ -77,7 +77,7 @@ async fn a_part_of_a_newer_version_is_kept_as_soon_as_a_copy_can_be_made() {
     let server = server().await;
     let state = state(realistic(3000));
     let (store, _) = serving(&server, &state).await;
-    let name = part_name(&store, numbers(&state)[1]);
+    let name = part_name(numbers(&state)[1]);
     let newer = json!({config_map::STATE_VERSION: "2"});
     patch(&server, &name, &json!({"metadata": {"annotations": newer}}));
     let before = server.store().len(&CONFIG_MAPS);
@@ -112,7 +112,7 @@ async fn without_a_head_that_can_be_read_the_state_is_of_no_epoch_and_all_of_it_
         let server = server().await;
         let state = state(records.clone());
         let (store, _) = serving(&server, &state).await;
-        let head = part_name(&store, HEAD);
+        let head = part_name(HEAD);
         patch(
             &server,
             &head,
@@ -143,7 +143,7 @@ async fn a_missing_part_is_said_and_the_others_are_used() {
     let server = server().await;
     let state = state(realistic(3000));
     let (store, _) = serving(&server, &state).await;
-    let name = part_name(&store, numbers(&state)[1]);
+    let name = part_name(numbers(&state)[1]);
     let now = sim::DeleteOptions::now();
     server
         .store()
@@ -165,7 +165,7 @@ async fn objects_of_others_with_the_same_labels_are_left_out() {
     let server = server().await;
     let state = state(realistic(10));
     let (store, version) = serving(&server, &state).await;
-    let head = part_name(&store, HEAD);
+    let head = part_name(HEAD);
     for name in [
         "other".to_owned(),
         format!("{head}-x"),

@@ -14,7 +14,7 @@ async fn a_new_layout_comes_into_force_as_a_whole_and_the_old_one_is_removed() {
     assert!(numbers(&large).len() > numbers(&small).len());
 
     // It dies before the head: what is read is the old state, in full.
-    let fault = refuse(&server, 500, Verb::Update);
+    let fault = refuse(&server, 422, Verb::Update);
     let (answer, _) = store.write(SHARD, large.clone(), Some(version)).await;
     assert_eq!(answer, Answer::Refused);
     assert_eq!(fault.struck(), 1);
@@ -74,7 +74,7 @@ async fn a_deletion_takes_all_of_the_shard_and_nothing_else() {
     assert!(
         server
             .store()
-            .get(&CONFIG_MAPS, NAMESPACE, &part_name(&store, HEAD))
+            .get(&CONFIG_MAPS, NAMESPACE, &part_name(HEAD))
             .is_ok()
     );
 

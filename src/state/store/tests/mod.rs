@@ -25,6 +25,13 @@ fn noon() -> Timestamp {
     "2026-11-02T12:00:00Z".parse().unwrap()
 }
 
+fn names() -> Names {
+    Names {
+        namespace: NAMESPACE.into(),
+        name: "alertkube".into(),
+    }
+}
+
 async fn server() -> Server {
     let clock = Clock::starting_at(noon(), 1.0);
     Server::start(sim::Options::new(clock)).await.unwrap()
@@ -34,12 +41,7 @@ fn replica(server: &Server) -> Store {
     let mut config = server.kube_config();
     config.default_retry = false;
     let client = Client::try_from(config).unwrap();
-    Store::new(
-        client,
-        NAMESPACE,
-        "alertkube",
-        Clock::starting_at(noon(), 0.0),
-    )
+    Store::new(client, names(), Clock::starting_at(noon(), 0.0))
 }
 
 /// What is found, with its version.
@@ -98,8 +100,8 @@ fn numbers(state: &State<Records<Note>>) -> Vec<Number> {
     config_map::numbers(count).collect()
 }
 
-fn part_name(store: &Store, number: Number) -> String {
-    store.names().part(SHARD, number)
+fn part_name(number: Number) -> String {
+    names().part(SHARD, number)
 }
 
 #[tokio::test]
@@ -190,7 +192,7 @@ async fn fifty_thousand_alerts_fit() {
     let (_, version) = serving(&server, &state).await;
     let mut sizes = Vec::new();
     for number in numbers(&state) {
-        let map = object(&server, &Names::new("alertkube").part(SHARD, number));
+        let map = object(&server, &names().part(SHARD, number));
         let ByteString(bytes) = serde_json::from_value(map["binaryData"]["state"].clone()).unwrap();
         sizes.push(bytes.len());
     }

@@ -72,7 +72,7 @@ async fn a_part_that_somebody_else_wrote_is_a_conflict_until_it_was_read() {
     let mut state = state(realistic(3000));
     let (store, version) = serving(&server, &state).await;
     for number in numbers(&state) {
-        let name = part_name(&store, number);
+        let name = part_name(number);
         patch(
             &server,
             &name,
