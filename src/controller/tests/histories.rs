@@ -305,7 +305,8 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
+    // Each is long: an eighth of what PROPTEST_CASES says.
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
     fn whoever_dies_all_is_told_and_ends(steps in prop::collection::vec(step(), 1..40)) {
