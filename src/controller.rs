@@ -343,7 +343,8 @@ impl Controller {
         let receivers = Arc::clone(&self.receivers);
         let mut queues = queues(&receivers);
         let records = custody.records(portion);
-        let untold = custody.untold_ends(portion, &records, now);
+        let engine = &self.engine;
+        let untold = custody.untold_ends(portion, &records, |alert| engine.fires(alert), now);
         let mut ends: BTreeMap<&Subject, Vec<&Notice>> = BTreeMap::new();
         for notice in &untold {
             ends.entry(&notice.alert.subject).or_default().push(notice);

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::{
-    alert::{Memory, Notice},
+    alert::{Alert, Memory, Notice},
     cluster::Subject,
     coordinator::Coordinator,
     notify::{self, Debt, Ledger},
@@ -153,11 +153,12 @@ impl Custody {
         self.ended.push_back(Arc::new(notice));
     }
 
-    /// The ends in a portion of which it is not known that anybody was told.
+    /// The ends in a portion of which it is not known that anybody was told. `fires` says whether an alert fires again, by what this replica sees itself.
     pub fn untold_ends(
         &mut self,
         portion: &Portion,
         records: &[(Subject, Arc<Remembered>)],
+        fires: impl Fn(&Alert) -> bool,
         now: Timestamp,
     ) -> Vec<Arc<Notice>> {
         let (inside, outside): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.ended)
@@ -170,7 +171,11 @@ impl Custody {
             .collect();
         let told = |ended: &Notice| {
             let record = records.get(&ended.alert.subject);
-            record.is_some_and(|record| record.has_ended(ended))
+            // An end that is remembered can be that of an earlier time. It is, if what is remembered fires all the same, and does not do so any more.
+            record.is_some_and(|record| {
+                record.has_ended(ended)
+                    && (fires(&ended.alert) || !record.memory.fires(&ended.alert))
+            })
         };
         inside
             .into_iter()
@@ -260,5 +265,67 @@ fn set_debts(record: &mut Remembered, receiver: &'static str, debts: Vec<Debt>) 
 impl Ledger for Keeper {
     fn note(&self, receiver: &'static str, subject: &Subject, debts: Vec<Debt>) {
         change(self, subject, |record| set_debts(record, receiver, debts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        alert::{Engine, Transition},
+        cluster::KindId,
+        shard::ownership::{Holder, Timing},
+        testing::{at, mk_pod},
+    };
+
+    #[test]
+    fn an_end_that_is_remembered_is_not_that_of_what_began_again() {
+        // Its times are told by the API, and lie before the end of the time before: that of a crash loop is an estimate.
+        let mut engine = Engine::new("test");
+        engine.list_started(KindId::Pod);
+        engine.list_done(KindId::Pod, at(0));
+        let pod = mk_pod("web-1").crash_looping(at(0), 10, 1);
+        let uid = pod.metadata.uid.clone();
+        engine.observe(&pod.object(), at(200));
+        engine.advance(at(200));
+        let fired = engine.take_notices().remove(0);
+        let subject = fired.alert.subject.clone();
+        let memory = engine.memory(&subject);
+        engine.gone(&uid, at(210));
+        engine.advance(at(330));
+        let ended = engine.take_notices().remove(0);
+        assert!(matches!(ended.transition, Transition::Resolved(_)));
+
+        let untold = |at, memory: &Memory, fires_again: bool| {
+            let mut record = Remembered {
+                memory: memory.clone(),
+                ..Remembered::default()
+            };
+            record.note_end(&Notice {
+                at,
+                ..ended.clone()
+            });
+            let me = Holder {
+                ordinal: 0,
+                total: 1,
+                uid: "a".into(),
+            };
+            let (keeper, changes) = Coordinator::new(me, true, Timing::default());
+            let mut custody = Custody::new(keeper, changes);
+            custody.wonder(ended.clone());
+            let portion = Portion {
+                shard: Shard { index: 0, total: 1 },
+                old: None,
+            };
+            let records = [(subject.clone(), Arc::new(record))];
+            let untold = custody.untold_ends(&portion, &records, |_| fires_again, ended.at);
+            untold.len()
+        };
+        // Whoever wrote it down had seen the end.
+        assert_eq!(untold(ended.at, &Memory::default(), false), 0);
+        // It had not: that was an earlier one.
+        assert_eq!(untold(at(100), &memory, false), 1);
+        // It had, and the alert fires once more.
+        assert_eq!(untold(ended.at, &memory, true), 0);
     }
 }

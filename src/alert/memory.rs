@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Engine, Notice,
-    engine::{Known, hash},
+    Alert, Engine, Notice,
+    engine::Known,
     entry::{AlertKey, Entry, Fired, Member},
 };
 use crate::{
@@ -55,6 +55,12 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
+    /// Whether it is remembered that an alert about the same subject fires.
+    pub fn fires(&self, alert: &Alert) -> bool {
+        let mut alerts = self.alerts.iter();
+        alerts.any(|known| known.fired.is_some() && known.is(alert))
+    }
+
     /// How many alerts are remembered.
     pub fn len(&self) -> usize {
         self.alerts.len()
@@ -68,12 +74,14 @@ impl Memory {
 }
 
 impl AlertMemory {
-    /// Whether a notice about the same subject is about this alert.
-    fn is(&self, notice: &Notice) -> bool {
-        let labels = &notice.alert.labels;
+    /// Whether an alert about the same subject is this one.
+    fn is(&self, alert: &Alert) -> bool {
         let part = self.part.as_ref();
-        *notice.alert.rule.name == *self.rule
-            && part.is_none_or(|(label, value)| labels.get(label) == Some(value))
+        is(
+            alert,
+            &self.rule,
+            part.map(|(label, value)| (&**label, &**value)),
+        )
     }
 
     fn of(entry: &Entry) -> Option<Self> {
@@ -95,6 +103,12 @@ impl AlertMemory {
     }
 }
 
+/// Whether an alert is of this rule, and about this part of its subject.
+fn is(alert: &Alert, rule: &str, part: Option<(&str, &str)>) -> bool {
+    alert.rule.name == rule
+        && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
+}
+
 impl Engine {
     /// What is to be remembered of a subject.
     pub fn memory(&self, subject: &Subject) -> Memory {
@@ -111,6 +125,19 @@ impl Engine {
             alerts: self.about(subject).filter_map(AlertMemory::of).collect(),
             objects: objects.collect(),
         }
+    }
+
+    /// Whether an alert fires, by what is known now.
+    pub fn fires(&self, alert: &Alert) -> bool {
+        self.about(&alert.subject).any(|entry| {
+            let part = entry.key.part.as_ref();
+            entry.fired.is_some()
+                && is(
+                    alert,
+                    entry.key.rule,
+                    part.map(|(label, value)| (&**label, &**value)),
+                )
+        })
     }
 
     /// The subjects of which something may be to remember.
@@ -135,7 +162,7 @@ impl Engine {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        let is_over = |alert: &&AlertMemory| ended.iter().any(|notice| alert.is(notice));
+        let is_over = |alert: &&AlertMemory| ended.iter().any(|end| alert.is(&end.alert));
         for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
             self.recall_alert(subject, alert, now);
         }
@@ -181,7 +208,13 @@ impl Engine {
             rule: rule.name,
             part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
         });
-        let gone: Vec<bool> = alert.members.keys().map(|uid| self.is_gone(uid)).collect();
+        let roll = self.roll.as_ref();
+        let well_since = |uid| roll.and_then(|roll| roll.well_since(uid, rule));
+        let seen: Vec<_> = alert
+            .members
+            .keys()
+            .map(|uid| (self.is_gone(uid), well_since(uid)))
+            .collect();
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
@@ -198,11 +231,12 @@ impl Engine {
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
         }
-        for ((uid, member), gone) in alert.members.iter().zip(gone) {
+        for ((uid, member), (gone, well_since)) in alert.members.iter().zip(seen) {
             if let Some(own) = entry.members.get_mut(uid) {
                 own.remember(member);
             } else {
-                let member = member.clone().recall(rule.hold, sighted, gone);
+                let well_since = well_since.map_or(sighted, |well| well.min(sighted));
+                let member = member.clone().recall(rule.hold, sighted, well_since, gone);
                 entry.members.insert(uid.clone(), member);
             }
         }
@@ -232,7 +266,7 @@ impl Engine {
     /// Whether an object is known not to be there.
     fn is_gone(&self, uid: &str) -> bool {
         let roll = self.roll.as_ref();
-        roll.is_some_and(|roll| !roll.contains(&hash(uid)))
+        roll.is_some_and(|roll| !roll.has(uid))
     }
 
     /// The alerts about a subject.

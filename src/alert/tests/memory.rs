@@ -135,6 +135,20 @@ fn what_is_well_at_the_first_list_resolves_when_its_hold_is_over_and_not_before(
 }
 
 #[test]
+fn what_tells_since_when_it_is_well_resolves_when_that_hold_is_over() {
+    let mut after = Engine::new("test");
+    after.call_roll(true);
+    list(
+        &mut after,
+        &[mk_pod("web-1").restarted(at(900), 2)],
+        at(1000),
+    );
+    restore(&mut after, &written(&firing()), at(1000));
+    assert_eq!(wait(&mut after, at(1499)), []);
+    assert_eq!(wait(&mut after, at(1500)), [(LOOP, RECOVERED)]);
+}
+
+#[test]
 fn what_is_gone_resolves_when_its_hold_is_over() {
     let mut after = restart(&firing(), &[], at(1000));
     assert_eq!(wait(&mut after, at(1599)), []);
