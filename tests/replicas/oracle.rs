@@ -27,6 +27,8 @@ pub struct Disturbance {
 struct Reign {
     owner: Option<u32>,
     fine: bool,
+    /// Whether there was a replica that could have been the owner.
+    up: bool,
     from: Instant,
     until: Instant,
 }
@@ -51,21 +53,22 @@ pub struct Report {
 
 impl History {
     /// Takes down who owns a workload's key now, and whether nothing fails.
-    pub fn owned(&mut self, workload: &str, owner: Option<u32>, fine: bool) {
+    pub fn owned(&mut self, workload: &str, owner: Option<u32>, fine: bool, up: bool) {
         let now = Instant::now();
         let reigns = self.reigns.entry(workload.to_owned()).or_default();
         match reigns.last_mut() {
-            Some(last) if (last.owner, last.fine) == (owner, fine) => last.until = now,
+            Some(last) if (last.owner, last.fine, last.up) == (owner, fine, up) => last.until = now,
             _ => reigns.push(Reign {
                 owner,
                 fine,
+                up,
                 from: now,
                 until: now,
             }),
         }
     }
 
-    /// The longest time without an owner, from the first one on.
+    /// The longest time without an owner, from the first one on, while there was a replica that could reach the API server.
     fn longest_gap(&self) -> Duration {
         let gaps = self.reigns.values().flat_map(|reigns| {
             let since = reigns.iter().skip_while(|reign| reign.owner.is_none());
@@ -73,7 +76,7 @@ impl History {
             let mut gap = Duration::ZERO;
             since.map(move |reign| {
                 let time = reign.until - reign.from;
-                gap = if reign.owner.is_none() {
+                gap = if reign.owner.is_none() && reign.up {
                     gap + time
                 } else {
                     Duration::ZERO

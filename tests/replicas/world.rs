@@ -33,7 +33,7 @@ use crate::{
 
 pub const LEASE: Duration = Duration::from_secs(3);
 const WORKLOADS: usize = 10;
-const STEPS: u32 = 40;
+const STEPS: u32 = 32;
 const NAMESPACE: &str = "monitoring";
 /// How often it is looked who owns what.
 const LOOK: Duration = Duration::from_millis(20);
@@ -81,8 +81,8 @@ pub async fn story(seed: u64) -> Report {
     world.start(0).await;
     for step in 0..STEPS {
         if let Some(total) = match step {
-            8 | 32 => Some(3),
-            20 => Some(2),
+            6 | 26 => Some(3),
+            16 => Some(2),
             _ => None,
         } {
             world.rescale(total).await;
@@ -380,10 +380,11 @@ async fn look(shared: Arc<Shared>, log: Log) {
     loop {
         for (name, key) in &names {
             let owner = shared.owner(key);
+            let up = !shared.lives.lock().unwrap().is_empty();
             let fine = *log.weather.lock().unwrap() == Weather::Fine;
             let mut history = shared.history.lock().unwrap();
             let fine = fine && !history.faulty;
-            history.owned(name, owner, fine);
+            history.owned(name, owner, fine, up);
         }
         sleep(LOOK).await;
     }
