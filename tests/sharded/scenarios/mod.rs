@@ -1,6 +1,7 @@
 //! What happens to replicas in a cluster, under a steady flow of failures and recoveries that the oracle judges.
 
 mod faults;
+mod mismatch;
 mod rescale;
 
 use std::{sync::Arc, time::Duration};
