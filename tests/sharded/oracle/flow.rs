@@ -307,7 +307,8 @@ impl Subject {
         let broken = self.pod.clone();
         let broken = match self.breaks {
             Breaks::CrashLooping => broken.crash_looping(),
-            Breaks::OutOfMemory => broken.oom_killed(minutes(if again { 0 } else { 1 })),
+            Breaks::OutOfMemory if again => broken.oom_killed(minutes(0)),
+            Breaks::OutOfMemory => broken.oom_killed(minutes(1)),
         };
         change(client, Change::Update, &broken).await
     }
