@@ -3,13 +3,13 @@
 use std::{io, sync::Arc, time::Duration};
 
 use futures::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     future::join_all,
-    stream::{self, FuturesUnordered},
+    stream::{self, BoxStream, FuturesUnordered},
 };
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{Instant, sleep},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -159,6 +159,7 @@ impl App {
         metrics.at_scrape(move |gauges| gauges.clock_offset(time.offset()));
         let started = Instant::now();
         let mut watches = Vec::new();
+        let (relist, again) = watch::channel(0);
         for &kind in KindId::ALL {
             let tap = Tap::new(kind.as_str(), clock.clone());
             // One client a kind: all users of one share its connection's queue.
@@ -168,8 +169,9 @@ impl App {
                 let last = heard.last_byte().unwrap_or(started);
                 gauges.watch_lag(kind, last.elapsed());
             });
-            let events = kind.watch(client, tap, WatchOptions::default());
-            watches.push(events.map(move |event| (kind, event)));
+            let begin = move || kind.watch(client.clone(), tap.clone(), WatchOptions::default());
+            let events = beginning_again(begin, again.clone());
+            watches.push(events.map(move |event| (kind, event)).boxed());
         }
         let mut serving = std::pin::pin!(serve(listener, &metrics, &health));
         let membership = membership.unzip();
@@ -207,7 +209,8 @@ impl App {
             Arc::clone(&metrics),
             health,
         )
-        .watching_over_shards(unserved);
+        .watching_over_shards(unserved)
+        .listing_anew(relist);
         // Until all is let go, the controller goes on: what is in flight ends, and is written down.
         let ended_membership = CancellationToken::new();
         let until = if membership.is_some() {
@@ -305,6 +308,28 @@ async fn prepare(
     };
     health.wait_over();
     result
+}
+
+/// A watch that begins again, with a list, whenever `again` changes. What it would have brought until then is dropped.
+fn beginning_again<E>(
+    begin: impl Fn() -> BoxStream<'static, E>,
+    again: watch::Receiver<u64>,
+) -> impl Stream<Item = E> {
+    let first = begin();
+    stream::unfold(
+        (begin, first, again),
+        |(begin, mut events, mut again)| async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    Ok(()) = again.changed() => events = begin(),
+                    event = events.next() => {
+                        return event.map(|event| (event, (begin, events, again)));
+                    }
+                }
+            }
+        },
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The controller: feeds what the watches see to the engine, and what the engine decides to the receivers. One task owns the engine; nothing in it
 //! waits for a receiver.
 
+mod stale;
 mod unserved;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
@@ -52,6 +53,12 @@ pub struct Controller {
     custody: Option<Custody>,
     /// The shards that nobody serves, if they are watched over.
     unserved: Option<Unserved>,
+    /// Makes the watches list anew.
+    relist: Option<watch::Sender<u64>>,
+    /// The lists that are waited for, after this replica was out of touch.
+    stale: Option<stale::Stale>,
+    /// When the loop went round last.
+    last_round: Instant,
     clock: Clock,
     receivers: Arc<[notify::Handle]>,
     metrics: Arc<Metrics>,
@@ -96,6 +103,9 @@ impl Controller {
             gate,
             custody,
             unserved: None,
+            relist: None,
+            stale: None,
+            last_round: Instant::now(),
             clock,
             receivers: receivers.into(),
             metrics,
@@ -124,6 +134,7 @@ impl Controller {
             let due = self
                 .engine
                 .next_deadline()
+                .filter(|_| !self.is_stale())
                 .map(|time| self.clock.instant(time));
             let wake = due.map_or(housekeeping, |due| due.min(housekeeping));
             tokio::select! {
@@ -140,7 +151,11 @@ impl Controller {
                 },
                 () = sleep_until(wake) => {}
             }
-            self.let_time_pass();
+            self.mind_the_gap();
+            self.go_on_when_seen();
+            if !self.is_stale() {
+                self.let_time_pass();
+            }
             if Instant::now() >= tidying {
                 if let Some(custody) = &self.custody {
                     custody.forget_ends(self.clock.now());
@@ -170,6 +185,7 @@ impl Controller {
     /// Takes over what a watch has seen.
     fn take(&mut self, kind: KindId, event: Event) {
         let now = self.clock.now();
+        self.note_list(kind, &event);
         match event {
             Event::ListStarted => {
                 if !self.listed.insert(kind) {
@@ -313,8 +329,10 @@ impl Controller {
     /// What this replica has charge of has changed.
     fn turn(&mut self, turn: Turn) {
         match turn {
-            Turn::Take(portion) => self.take_charge(&portion),
+            Turn::Take(portion) => self.take_charge_when_seen(portion),
+            Turn::LookAnew => self.look_anew(),
             Turn::Drop(shard) => {
+                self.do_not_take(|portion| portion.is_of(shard));
                 let mut unserved = self.unserved.take();
                 let theirs = |key: &ShardKey| shard.owns(key) && !self.is_mine(key);
                 for receiver in self.receivers.iter() {
@@ -342,6 +360,7 @@ impl Controller {
         };
         let receivers = Arc::clone(&self.receivers);
         let mut queues = queues(&receivers);
+        custody.take(*portion);
         let records = custody.records(portion);
         let untold = custody.untold_ends(portion, &records, now);
         let mut ends: BTreeMap<&Subject, Vec<&Notice>> = BTreeMap::new();

@@ -40,6 +40,8 @@ pub struct Custody {
     changes: UnboundedReceiver<Change>,
     /// The shards, and in a hand-over the portions of them, of which the state was read.
     portions: BTreeMap<Shard, BTreeSet<Option<Shard>>>,
+    /// This replica could not renew its Leases in time: it was out of touch.
+    out_of_touch: bool,
     /// Alerts of others that have ended of late, oldest first.
     ended: VecDeque<Arc<Notice>>,
 }
@@ -61,6 +63,8 @@ pub enum Turn {
     Drop(Shard),
     /// The answers of the gate may have changed.
     Ask,
+    /// This replica is in touch again, after it was not: what it has seen may be long over.
+    LookAnew,
 }
 
 impl fmt::Display for Portion {
@@ -74,6 +78,11 @@ impl fmt::Display for Portion {
 }
 
 impl Portion {
+    /// Whether it is of this shard.
+    pub fn is_of(&self, shard: Shard) -> bool {
+        self.shard == shard
+    }
+
     /// Whether a key is in it.
     pub fn has(&self, key: &ShardKey) -> bool {
         self.shard.owns(key) && self.old.is_none_or(|old| old.owns(key))
@@ -87,6 +96,7 @@ impl Custody {
             keeper,
             changes,
             portions: BTreeMap::new(),
+            out_of_touch: false,
             ended: VecDeque::new(),
         }
     }
@@ -119,16 +129,29 @@ impl Custody {
 
     fn note(&mut self, change: &Change) -> Turn {
         match *change {
-            Change::Known(shard, old) => {
-                self.portions.entry(shard).or_default().insert(old);
-                Turn::Take(Portion { shard, old })
-            }
+            Change::Known(shard, old) => Turn::Take(Portion { shard, old }),
             Change::Forgot(shard) => {
                 self.portions.remove(&shard);
                 Turn::Drop(shard)
             }
+            Change::Left(shard) => {
+                // If it had let go of it, or another had taken it, it would see so.
+                let still_mine = self.keeper.look(|replica, _| {
+                    let lease = replica.view().lease(shard);
+                    lease.is_some_and(|lease| lease.held_by.is(replica.me()))
+                });
+                self.out_of_touch |= still_mine;
+                Turn::Ask
+            }
+            Change::Serves(_) if std::mem::take(&mut self.out_of_touch) => Turn::LookAnew,
             _ => Turn::Ask,
         }
+    }
+
+    /// Takes charge of a portion.
+    pub fn take(&mut self, portion: Portion) {
+        let Portion { shard, old } = portion;
+        self.portions.entry(shard).or_default().insert(old);
     }
 
     /// What is remembered of what was taken charge of.
