@@ -4,7 +4,6 @@
 mod unserved;
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -350,11 +349,8 @@ impl Controller {
             ends.entry(&notice.alert.subject).or_default().push(notice);
         }
         for (subject, record) in &records {
-            let ends = ends.get(subject).into_iter().flatten();
-            let memory = ends.fold(Cow::Borrowed(&record.memory), |memory, end| {
-                Cow::Owned(memory.without(end))
-            });
-            self.engine.restore(subject, &memory, now);
+            let ended = ends.get(subject).map(Vec::as_slice).unwrap_or_default();
+            self.engine.restore(subject, &record.memory, ended, now);
             for queue in &mut queues {
                 if let Some(debts) = record.receivers.get(queue.receiver()) {
                     queue.restore(subject, debts);

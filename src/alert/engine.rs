@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{Evaluation, Finding, Memo},
+    rules::{self, Evaluation, Finding, Memo, Rule},
     shard::ShardKey,
     time::after,
 };
@@ -48,8 +48,8 @@ pub struct Engine {
     /// When which alert must be looked at again.
     timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     pub(super) sights: BTreeMap<KindId, Sight>,
-    /// Which objects there are, as hashes of their UIDs: only for as long as it may have to be told of one that is remembered whether it is gone.
-    pub(super) roll: Option<HashSet<u64>>,
+    /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
+    pub(super) roll: Option<Roll>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,
@@ -69,6 +69,15 @@ pub(super) struct Known {
     pub remembered: Option<Arc<Subject>>,
     /// The alerts that it is a member of.
     pub alerts: Vec<Arc<AlertKey>>,
+}
+
+/// Which objects there are.
+#[derive(Debug, Default)]
+pub(super) struct Roll {
+    /// As hashes of their UIDs.
+    there: HashSet<u64>,
+    /// Since when they have been well of what, if they tell. Few do. One that is gone stays: it was well before.
+    well: HashMap<(u64, &'static str), Timestamp>,
 }
 
 /// How well a kind is seen.
@@ -119,9 +128,10 @@ impl Engine {
 
     // === what is seen ===
 
-    /// Notes from now on which objects there are, for [`Engine::restore`]; or stops that, and forgets them. It is the only thing that is kept of healthy objects.
+    /// Notes from now on which objects there are, and since when they have been well, for [`Engine::restore`]; or stops that, and forgets them. It is the only thing that
+    /// is kept of healthy objects.
     pub fn call_roll(&mut self, on: bool) {
-        self.roll = on.then(HashSet::new);
+        self.roll = on.then(Roll::default);
     }
 
     /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.
@@ -169,7 +179,7 @@ impl Engine {
     pub fn observe(&mut self, object: &Object, now: Timestamp) {
         let uid = &*object.meta().uid;
         if let Some(roll) = &mut self.roll {
-            roll.insert(hash(uid));
+            roll.see(object);
         }
         let mut memo = self
             .objects
@@ -191,7 +201,7 @@ impl Engine {
     /// The object is gone.
     pub fn gone(&mut self, uid: &str, now: Timestamp) {
         if let Some(roll) = &mut self.roll {
-            roll.remove(&hash(uid));
+            roll.there.remove(&hash(uid));
         }
         let Some(known) = self.objects.get_mut(uid) else {
             return;
@@ -523,8 +533,31 @@ impl Engine {
     }
 }
 
+impl Roll {
+    fn see(&mut self, object: &Object) {
+        let uid = hash(&object.meta().uid);
+        self.there.insert(uid);
+        for rule in rules::all().filter(|rule| rule.kind == object.kind()) {
+            match object.well_since(rule, None) {
+                Some(since) => self.well.insert((uid, rule.name), since),
+                None => self.well.remove(&(uid, rule.name)),
+            };
+        }
+    }
+
+    /// Whether an object is there.
+    pub fn has(&self, uid: &str) -> bool {
+        self.there.contains(&hash(uid))
+    }
+
+    /// Since when an object has been well, as far as it tells.
+    pub fn well_since(&self, uid: &str, rule: &Rule) -> Option<Timestamp> {
+        self.well.get(&(hash(uid), rule.name)).copied()
+    }
+}
+
 /// The hash of an object's UID.
-pub(super) fn hash(uid: &str) -> u64 {
+fn hash(uid: &str) -> u64 {
     let mut hasher = FnvHasher::default();
     hasher.write(uid.as_bytes());
     hasher.finish()

@@ -194,14 +194,20 @@ impl Member {
     }
 
     /// What is known of an object by memory alone, in a cluster of which all is seen since `sighted`: then it has not shown the condition since, or else
-    /// its hold is over. An event of before that stands as it did, unless its object is gone.
-    pub fn recall(mut self, hold: Duration, sighted: Timestamp, gone: bool) -> Self {
+    /// its hold is over, counted from `well_since`. An event of before that stands as it did, unless its object is gone.
+    pub fn recall(
+        mut self,
+        hold: Duration,
+        sighted: Timestamp,
+        well_since: Timestamp,
+        gone: bool,
+    ) -> Self {
         self.seen = false;
         let end = if self.is_event() {
             // Of a later one, more would be known.
             (self.since >= sighted).then_some(sighted)
         } else {
-            Some(after(sighted, hold))
+            Some(after(well_since, hold))
         };
         self.ends_at = self.ends_at.into_iter().chain(end).min();
         if gone {

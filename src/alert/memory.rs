@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Engine, Notice,
-    engine::{Known, hash},
+    engine::Known,
     entry::{AlertKey, Entry, Fired, Member},
 };
 use crate::{
@@ -55,30 +55,6 @@ impl Memory {
         self.alerts.is_empty() && self.objects.is_empty()
     }
 
-    /// The same without an alert that is known to have ended since it fired: it must not come back to life.
-    #[must_use]
-    pub fn without(&self, ended: &Notice) -> Self {
-        let alert = &ended.alert;
-        let is_it = |memory: &AlertMemory| {
-            let part = memory.part.as_ref();
-            *memory.rule == *alert.rule.name
-                && part.is_none_or(|(label, value)| alert.labels.get(label) == Some(value))
-                && memory
-                    .fired
-                    .as_ref()
-                    .is_some_and(|fired| fired.starts_at <= ended.at)
-        };
-        Self {
-            alerts: self
-                .alerts
-                .iter()
-                .filter(|memory| !is_it(memory))
-                .cloned()
-                .collect(),
-            objects: self.objects.clone(),
-        }
-    }
-
     /// How many alerts are remembered.
     pub fn len(&self) -> usize {
         self.alerts.len()
@@ -92,6 +68,14 @@ impl Memory {
 }
 
 impl AlertMemory {
+    /// Whether a notice about the same subject is about this alert.
+    fn is(&self, notice: &Notice) -> bool {
+        let labels = &notice.alert.labels;
+        let part = self.part.as_ref();
+        *notice.alert.rule.name == *self.rule
+            && part.is_none_or(|(label, value)| labels.get(label) == Some(value))
+    }
+
     fn of(entry: &Entry) -> Option<Self> {
         let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
         if entry.fired.is_none() && is_told_anew() {
@@ -139,12 +123,20 @@ impl Engine {
     ///
     /// What is seen now counts for more than what is remembered, and the earlier of two beginnings counts. An alert that had fired goes on, with the label set
     /// under which it did; if nothing shows its condition any more, it resolves at the next [`Engine::advance`], or when its hold is over. An alert of a rule that does not
-    /// exist any more is left out.
-    pub fn restore(&mut self, subject: &Subject, memory: &Memory, now: Timestamp) {
+    /// exist any more is left out; so is one that ended since it was
+    /// remembered, as one of the notices in `ended` (about this subject) says.
+    pub fn restore(
+        &mut self,
+        subject: &Subject,
+        memory: &Memory,
+        ended: &[&Notice],
+        now: Timestamp,
+    ) {
         for (uid, object) in &memory.objects {
             self.recall_object(uid, subject, object, now);
         }
-        for alert in &memory.alerts {
+        let is_over = |alert: &&AlertMemory| ended.iter().any(|notice| alert.is(notice));
+        for alert in memory.alerts.iter().filter(|alert| !is_over(alert)) {
             self.recall_alert(subject, alert, now);
         }
     }
@@ -189,7 +181,13 @@ impl Engine {
             rule: rule.name,
             part: part.map(|(label, value)| (Cow::Owned(label.to_string()), value.clone())),
         });
-        let gone: Vec<bool> = alert.members.keys().map(|uid| self.is_gone(uid)).collect();
+        let roll = self.roll.as_ref();
+        let well_since = |uid| roll.and_then(|roll| roll.well_since(uid, rule));
+        let seen: Vec<_> = alert
+            .members
+            .keys()
+            .map(|uid| (self.is_gone(uid), well_since(uid)))
+            .collect();
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
@@ -206,11 +204,12 @@ impl Engine {
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
         }
-        for ((uid, member), gone) in alert.members.iter().zip(gone) {
+        for ((uid, member), (gone, well_since)) in alert.members.iter().zip(seen) {
             if let Some(own) = entry.members.get_mut(uid) {
                 own.remember(member);
             } else {
-                let member = member.clone().recall(rule.hold, sighted, gone);
+                let well_since = well_since.map_or(sighted, |well| well.min(sighted));
+                let member = member.clone().recall(rule.hold, sighted, well_since, gone);
                 entry.members.insert(uid.clone(), member);
             }
         }
@@ -240,7 +239,7 @@ impl Engine {
     /// Whether an object is known not to be there.
     fn is_gone(&self, uid: &str) -> bool {
         let roll = self.roll.as_ref();
-        roll.is_some_and(|roll| !roll.contains(&hash(uid)))
+        roll.is_some_and(|roll| !roll.has(uid))
     }
 
     /// The alerts about a subject.

@@ -164,7 +164,7 @@ impl Failure {
         };
         let hint = match reason {
             FailureReason::Forbidden if matches!(verb, "list" | "watch") => {
-                "; allow get, list and watch in its ClusterRole"
+                "; allow list and watch in its ClusterRole"
             }
             FailureReason::Unauthorized => "; its credentials are missing, wrong or expired",
             FailureReason::NotServed => "; this API server does not serve it",

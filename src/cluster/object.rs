@@ -40,7 +40,7 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     /// The node that the object runs on; empty if none.
     fn node(&self) -> &str;
 
-    /// Since when the object no longer shows the rule's condition, if it tells. Asked only for what was found before, and no longer is.
+    /// Since when the object no longer shows the rule's condition, about this part or about any, if it tells. It counts only if it was found before, and no longer is.
     fn well_since(&self, _rule: &Rule, _part: Option<&str>) -> Option<Timestamp> {
         None
     }

@@ -22,7 +22,7 @@ const PASSING_REFUSALS: u32 = 3;
 /// Leases or states may not be read: nothing would keep two replicas from paging for the same, and nothing would be remembered.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "it may not keep Leases and states in the namespace {namespace} ({}); grant it by a Role there: get, list, watch, create, update and delete \
+    "it may not keep Leases and states in the namespace {namespace} ({}); grant it by a Role there: list, watch, create, update and delete \
      on leases (API group coordination.k8s.io) and on configmaps (API group \"\"), and get on statefulsets (API group apps) if a StatefulSet runs it; \
      or name another namespace by ALERTKUBE_NAMESPACE; or run alone and without them: alertkube run --ephemeral",
     .refusals.join("; ")
@@ -137,7 +137,7 @@ mod tests {
         let error = check_rights(&client, "ops").await.unwrap_err();
         insta::assert_snapshot!(
             error,
-            @r#"it may not keep Leases and states in the namespace ops (User "ops" cannot list it; User "ops" cannot list it); grant it by a Role there: get, list, watch, create, update and delete on leases (API group coordination.k8s.io) and on configmaps (API group ""), and get on statefulsets (API group apps) if a StatefulSet runs it; or name another namespace by ALERTKUBE_NAMESPACE; or run alone and without them: alertkube run --ephemeral"#
+            @r#"it may not keep Leases and states in the namespace ops (User "ops" cannot list it; User "ops" cannot list it); grant it by a Role there: list, watch, create, update and delete on leases (API group coordination.k8s.io) and on configmaps (API group ""), and get on statefulsets (API group apps) if a StatefulSet runs it; or name another namespace by ALERTKUBE_NAMESPACE; or run alone and without them: alertkube run --ephemeral"#
         );
         assert_eq!(logs.text().matches("trying again").count(), 2);
     }

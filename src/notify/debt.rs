@@ -32,7 +32,7 @@ pub struct Debt {
     pub owed: Option<OwedDebt>,
 }
 
-/// What a receiver has yet to be told, as it is written down: [`Owed`] without the moment of this process.
+/// What a receiver has yet to be told, as it is written down: `Owed` without the moment of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwedDebt {
     /// The newest transition.

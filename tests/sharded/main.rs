@@ -6,6 +6,8 @@
 //! ```text
 //! cargo test --release --test sharded -- --ignored --nocapture
 //! ```
+//!
+//! `SHARDED_SEED` chooses other moments and replicas, `SHARDED_KILLS` another number of kills at random moments.
 
 #![allow(
     clippy::unwrap_used,

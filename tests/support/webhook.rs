@@ -142,7 +142,9 @@ impl Webhook {
     /// Cuts all connections, and refuses new ones until [`Webhook::listen`].
     pub fn refuse(&mut self) {
         if let Some(server) = self.server.take() {
-            server.shutdown_background();
+            // Beside the test's own runtime, which must not block; and waited for, because the port is free only then.
+            let ended = std::thread::spawn(|| server.shutdown_timeout(Duration::from_secs(5)));
+            let _ = ended.join();
         }
     }
 

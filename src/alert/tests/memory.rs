@@ -35,7 +35,7 @@ fn list(engine: &mut Engine, pods: &[Pod], now: Timestamp) {
 
 fn restore(engine: &mut Engine, memories: &[(Subject, Memory)], now: Timestamp) {
     for (subject, memory) in memories {
-        engine.restore(subject, memory, now);
+        engine.restore(subject, memory, &[], now);
     }
     engine.advance(now);
 }
@@ -93,16 +93,11 @@ fn what_was_seen_to_end_does_not_come_back_to_life() {
     let ended = heir.take_notices().pop().unwrap();
     assert_eq!(ended.transition, RECOVERED);
 
-    let without: Vec<_> = remembered
-        .iter()
-        .map(|(subject, memory)| (subject.clone(), memory.without(&ended)))
-        .collect();
-    restore(&mut heir, &without, at(910));
+    for (subject, memory) in &remembered {
+        heir.restore(subject, memory, &[&ended], at(910));
+    }
+    heir.advance(at(910));
     assert_eq!(heir.alerts(at(910)), []);
-    // What fired again since is another one.
-    let mut earlier = ended.clone();
-    earlier.at = at(-10);
-    assert_eq!(remembered[0].1.without(&earlier), remembered[0].1);
 }
 
 #[test]
@@ -137,6 +132,20 @@ fn what_is_well_at_the_first_list_resolves_when_its_hold_is_over_and_not_before(
     // It is over by then.
     let mut after = restart(&before, &[well], at(1501));
     assert_eq!(names(&mut after), [(LOOP, RECOVERED)]);
+}
+
+#[test]
+fn what_tells_since_when_it_is_well_resolves_when_that_hold_is_over() {
+    let mut after = Engine::new("test");
+    after.call_roll(true);
+    list(
+        &mut after,
+        &[mk_pod("web-1").restarted(at(900), 2)],
+        at(1000),
+    );
+    restore(&mut after, &written(&firing()), at(1000));
+    assert_eq!(wait(&mut after, at(1499)), []);
+    assert_eq!(wait(&mut after, at(1500)), [(LOOP, RECOVERED)]);
 }
 
 #[test]

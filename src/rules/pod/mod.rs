@@ -71,7 +71,7 @@ impl Kind for Pod {
 
     fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
         if rule.name == restarts::CRASH_LOOPING.name {
-            restarts::well_since(self, part?)
+            restarts::well_since(self, part)
         } else {
             None
         }

@@ -111,14 +111,24 @@ pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
 }
 
 /// Since when a container that crash looped has been running. One that has ended may be about to crash loop again, so it begins anew.
-pub(super) fn well_since(pod: &Pod, container: &str) -> Option<Timestamp> {
-    let view = container::all(pod).find(|view| view.name() == container)?;
-    let state = &view.status.state;
-    match (&state.running, &state.terminated) {
-        (Some(running), _) => running.started_at,
-        (None, Some(end)) => end.finished_at,
-        (None, None) => None,
+pub(super) fn well_since(pod: &Pod, container: Option<&str>) -> Option<Timestamp> {
+    let views = || {
+        container::all(pod)
+            .filter(|view| container.is_none_or(|container| view.name() == container))
+    };
+    // What never restarted was never in a crash loop, and most pods never did.
+    if container.is_none() && views().all(|view| view.status.restart_count <= 0) {
+        return None;
     }
+    let times = views().map(|view| {
+        let state = &view.status.state;
+        match (&state.running, &state.terminated) {
+            (Some(running), _) => running.started_at,
+            (None, Some(end)) => end.finished_at,
+            (None, None) => None,
+        }
+    });
+    times.reduce(|one, other| Some(one?.max(other?)))?
 }
 
 pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {

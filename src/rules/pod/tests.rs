@@ -199,7 +199,10 @@ fn a_crash_loop_is_well_from_the_moment_that_the_container_tells() {
         Some(time("2026-11-20T09:00:01Z"))
     );
     assert_eq!(running.well_since(rule, Some("other")), None);
-    assert_eq!(running.well_since(rule, None), None);
+    assert_eq!(
+        running.well_since(rule, None),
+        Some(time("2026-11-20T09:00:01Z"))
+    );
     assert_eq!(running.well_since(&readiness::NOT_READY, Some("app")), None);
 
     let ended = json!({"terminated": {"exitCode": 1, "finishedAt": "2026-11-20T09:00:00Z"}});
@@ -212,6 +215,10 @@ fn a_crash_loop_is_well_from_the_moment_that_the_container_tells() {
     let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
     let waiting = mk_pod(json!({"state": waiting, "restartCount": 3}));
     assert_eq!(waiting.well_since(rule, Some("app")), None);
+    assert_eq!(waiting.well_since(rule, None), None);
+    // It was never in a crash loop.
+    let new = mk_restarted(0, time("2026-11-20T09:00:00Z"), minutes(1));
+    assert_eq!(new.well_since(rule, None), None);
 }
 
 // === nonsense ===

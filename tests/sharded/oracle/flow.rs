@@ -59,7 +59,7 @@ impl Flow {
         for number in 0..STANDING {
             let subject = Subject::new(&format!("standing-{number}"), number);
             subject.create(&client).await;
-            let broke = subject.fail(&client).await;
+            let broke = subject.fail(&client, false).await;
             standing.push((subject, broke));
         }
         let (stop, stopped) = watch::channel(false);
@@ -206,7 +206,6 @@ impl Lane {
             let subject = Subject::new(&format!("lane-{}-{round}", self.number), round);
             subject.create(&self.client).await;
             self.break_and_mend(&subject).await;
-            subject.delete(&self.client).await;
         }
         self.conditions
     }
@@ -217,7 +216,7 @@ impl Lane {
             let is_last = !subject.breaks_again() || time == 2 || self.rng.bool();
             // Some are brief, whether anybody sees them or not; the others wait until somebody was told.
             let is_brief = self.rng.u8(..4) == 0;
-            let broke = subject.fail(&self.client).await;
+            let broke = subject.fail(&self.client, time > 0).await;
             if is_brief {
                 self.pause(0..10_000).await;
             } else {
@@ -234,6 +233,8 @@ impl Lane {
             if is_last || is_brief || !self.wait_until_told(&subject.name, 2 * time + 2).await {
                 return;
             }
+            // Times of the API are in seconds: the next one has to begin after the end of this one by them, too.
+            self.pause(1_100..3_000).await;
         }
     }
 
@@ -255,6 +256,9 @@ impl Lane {
 }
 
 /// A workload of one pod that breaks in a way that is due at once, and over at once, by the times that the API tells.
+///
+/// Those times must make sense to whoever saw nothing of it: replicas are dead while things happen. A crash loop that is due at once began minutes ago, before the end of
+/// the one before it, so it does not come back; and what is deleted may have crash looped to its end, which holds its alert for two minutes, so it stays.
 struct Subject {
     /// The workload's.
     name: String,
@@ -265,9 +269,9 @@ struct Subject {
 /// How something breaks, and how it ends.
 #[derive(Debug, Clone, Copy)]
 enum Breaks {
-    /// It crash loops, until it has run for long enough.
+    /// It crash loops, until it has run for long enough. Once.
     CrashLooping,
-    /// It was killed for its memory, until it is deleted.
+    /// It was killed for its memory, until it is deleted. Another pod may take its place.
     OutOfMemory,
 }
 
@@ -289,22 +293,21 @@ impl Subject {
     }
 
     fn breaks_again(&self) -> bool {
-        matches!(self.breaks, Breaks::CrashLooping)
+        matches!(self.breaks, Breaks::OutOfMemory)
     }
 
     async fn create(&self, client: &Client) {
         change(client, Change::Create, &self.pod).await;
     }
 
-    async fn delete(&self, client: &Client) {
-        change(client, Change::Delete, &self.pod).await;
-    }
-
-    async fn fail(&self, client: &Client) -> Moment {
+    async fn fail(&self, client: &Client, again: bool) -> Moment {
+        if again {
+            self.create(client).await;
+        }
         let broken = self.pod.clone();
         let broken = match self.breaks {
             Breaks::CrashLooping => broken.crash_looping(),
-            Breaks::OutOfMemory => broken.oom_killed(minutes(1)),
+            Breaks::OutOfMemory => broken.oom_killed(minutes(if again { 0 } else { 1 })),
         };
         change(client, Change::Update, &broken).await
     }

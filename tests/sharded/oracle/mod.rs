@@ -108,7 +108,8 @@ pub fn judge(history: &History, bounds: Bounds) -> (Vec<String>, Figures) {
             let until = next.map_or(receipts.len(), |next| {
                 receipts.partition_point(|receipt| receipt.at < next.broke.earliest)
             });
-            judge.condition(condition, &receipts[from..until]);
+            let earlier = receipts[..from].last();
+            judge.condition(condition, &receipts[from..until], earlier);
             from = until;
         }
     }
@@ -123,7 +124,23 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn condition(&mut self, condition: &Condition, receipts: &[Receipt]) {
+    /// `earlier` is what was told last before it began.
+    fn condition(
+        &mut self,
+        condition: &Condition,
+        mut receipts: &[Receipt],
+        earlier: Option<&Receipt>,
+    ) {
+        // The resolve of the time before comes once more, from whoever could not know that it had been told: before this time's page, it takes nothing from anybody.
+        while let [first, rest @ ..] = receipts
+            && let Some(earlier) = earlier
+            && !first.is_firing
+            && first.key == earlier.key
+            && self.history.is_faulty(earlier.at, first.at)
+        {
+            self.figures.duplicate_resolves += 1;
+            receipts = rest;
+        }
         self.figures.conditions += 1;
         let firing: Vec<_> = receipts
             .iter()

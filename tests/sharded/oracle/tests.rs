@@ -126,6 +126,20 @@ fn a_resolve_is_wrong_while_it_stands_or_without_a_page() {
 }
 
 #[test]
+fn a_resolve_that_comes_once_more_when_it_broke_again_is_right_only_because_of_a_fault() {
+    let again = || {
+        let story = Story::new().broken(10, 20).firing(11).resolved(21);
+        story.broken(30, 31).resolved(32)
+    };
+    assert_eq!(again().wrong(), ["resolved without a page"]);
+    assert_eq!(again().fault(21, 22).wrong(), Vec::<String>::new());
+    // But not if the page of this time is taken back by it.
+    let story = Story::new().broken(10, 20).firing(11).resolved(21);
+    let story = story.broken(30, 40).firing(31).resolved(32);
+    assert_eq!(story.fault(21, 22).wrong(), ["resolved while it stood"]);
+}
+
+#[test]
 fn a_page_is_wrong_when_it_is_long_over() {
     let story = Story::new().broken(10, 13).firing(17).resolved(18);
     assert_eq!(story.wrong(), ["paged only after 7.0s"]);

@@ -33,9 +33,14 @@ const fn bounds(overlapping: u32) -> Bounds {
 
 /// What the choices of a scenario follow from. Another one is chosen by `SHARDED_SEED`; which it is stands before the figures.
 fn seed() -> u64 {
-    let chosen = std::env::var_os("SHARDED_SEED");
-    let chosen = chosen.and_then(|text| text.to_str()?.parse().ok());
-    chosen.unwrap_or(1)
+    chosen("SHARDED_SEED").unwrap_or(1)
+}
+
+/// A number that whoever runs the tests has chosen.
+fn chosen(variable: &str) -> Option<u64> {
+    let text = std::env::var_os(variable)?;
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{variable} is not a number: {}", text.display())))
 }
 
 /// One of that many replicas, at random.

@@ -1,10 +1,12 @@
 //! Other totals, as real rollouts: one edit of `manifests/sharded`, and one apply.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::{PATIENCE, any, bounds, eventually, pause, say, seed};
 use crate::{
-    bed::{Bed, name},
+    bed::{ALERTKUBE, Bed, name},
     oracle::Flow,
     support::Happening,
 };
@@ -45,6 +47,31 @@ async fn one_replica_becomes_three_under_a_steady_flow() {
     rescale(&bed, &flow, 1, 3).await;
     flow.wait_for_more(20).await;
     flow.finish(bounds(0)).await;
+    // By then it has done all that it ever does.
+    let user = format!("system:serviceaccount:{ALERTKUBE}:{ALERTKUBE}");
+    assert_eq!(bed.plane.requests_of(&user), granted());
+    assert_eq!(bed.plane.refusals_of(&user), Vec::<String>::new());
+}
+
+/// What the manifests grant: a verb and a resource each.
+fn granted() -> BTreeSet<String> {
+    let file = include_str!("../../../manifests/base/rbac.yaml");
+    let word = |line: &str, key: &str| {
+        let list = line.trim().strip_prefix(key)?.trim();
+        let list = list.strip_prefix('[')?.strip_suffix(']')?;
+        Some(list.split(", ").map(str::to_owned).collect::<Vec<_>>())
+    };
+    let mut granted = BTreeSet::new();
+    let mut resources = Vec::new();
+    for line in file.lines() {
+        if let Some(found) = word(line, "resources:") {
+            resources = found;
+        } else if let Some(verbs) = word(line, "verbs:") {
+            let both = |verb: &String| format!("{verb} {}", resources[0]);
+            granted.extend(verbs.iter().map(both));
+        }
+    }
+    granted
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ impl<'a> Target<'a> {
         self.replicas[0].wait_ready().await;
         for kill in 0..kills {
             // Some when all has settled; most at any moment of a start, and of what is done before the next Lease.
-            let seconds = if kill % 3 == 1 { 22..35 } else { 0..10 };
+            let seconds = if kill % 3 == 1 { 20..28 } else { 0..10 };
             sleep(Duration::from_millis(
                 random.u64(seconds.start * 1_000..seconds.end * 1_000),
             ))

@@ -8,8 +8,11 @@ use super::{Installation, LEASE, wait_until_it_says};
 use crate::sharding;
 use crate::support::{Answer, ControlPlane, PATIENCE, Webhook, create_namespace, mk_pod, say};
 
-fn owner(subject: &str, total: u32) -> u32 {
-    u32::try_from(sharding::owner(subject, total)).unwrap()
+/// The name of a bare pod that one of two shards owns.
+fn pod_of(index: usize, ns: &str, prefix: &str) -> String {
+    let mut names = (0..100).map(|number| format!("{prefix}-{number}"));
+    let is_owned = |name: &String| sharding::owner(&format!("Pod/{ns}/{name}"), 2) == index;
+    names.find(is_owned).unwrap()
 }
 
 /// How long a shard may be without an owner after a fault: until its Lease is over by the watcher's clock, and a retry; and what a slow machine takes.
@@ -110,11 +113,7 @@ async fn of_two_shards_the_heir_serves_both_until_the_other_is_back() {
     }
     let own = "shard 0-of-2 served by its own replica";
     wait_until_it_says(&mut replicas[0], own).await;
-    let of = |index: u32, prefix: &str| {
-        let names = (0..).map(|number| format!("{prefix}-{number}"));
-        let mut own = names.filter(|name| owner(&format!("Pod/{ns}/{name}"), 2) == index);
-        own.next().unwrap()
-    };
+    let of = |index, prefix| pod_of(index, ns, prefix);
     let page = |webhook: &Webhook, name: &str| {
         let pages = webhook.pages(ns);
         pages
@@ -244,9 +243,6 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
     let client = plane.client().await;
     let ns = "clocks";
     create_namespace(&client, ns).await;
-    // Due in some seconds, and over in some seconds: by the API server's clock.
-    let due = mk_pod("due").image_pull_failing(Duration::from_secs(3 * 60 - 12));
-    let over = mk_pod("over").oom_killed(Duration::from_secs(3600 - 20));
 
     let right = Installation::new(&plane);
     let right_webhook = Webhook::start();
@@ -266,6 +262,9 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
         offset.unwrap() < -590.0,
         "the clock is not wrong: {offset:?}"
     );
+    // Due in some seconds, and over in some seconds: by the API server's clock.
+    let due = mk_pod("due").image_pull_failing(Duration::from_secs(3 * 60 - 10));
+    let over = mk_pod("over").oom_killed(Duration::from_secs(3600 - 14));
     due.create(&client, ns).await;
     over.create(&client, ns).await;
     for webhook in [&right_webhook, &wrong_webhook] {
@@ -310,10 +309,7 @@ async fn replicas_whose_wall_clocks_are_wrong_page_like_others() {
     let heir = replicas.pop().unwrap();
     replicas.pop().unwrap().kill();
     let killed = Instant::now();
-    let name = (0..1000)
-        .map(|number| format!("orphan-{number}"))
-        .find(|name| owner(&format!("Pod/{ns}/{name}"), 2) == 0)
-        .unwrap();
+    let name = pod_of(0, ns, "orphan");
     mk_pod(&name).crash_looping().create(&client, ns).await;
     wrong_webhook
         .wait_for_page("firing", "KubePodCrashLooping", ns, &name)

@@ -19,7 +19,7 @@ async fn without_rights_on_leases_it_ends_and_says_what_to_grant_or_runs_ephemer
     assert!(!status.success(), "{said}");
     for word in [
         "namespace default",
-        "get, list, watch, create, update and delete",
+        "list, watch, create, update and delete",
         "leases (API group coordination.k8s.io)",
         "configmaps",
         "alertkube run --ephemeral",

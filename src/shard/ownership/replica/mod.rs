@@ -185,7 +185,7 @@ impl<A: Alerts> Replica<A> {
     // === What it may do, and what others do ===
 
     /// Whether this replica may take part, as it does from the start. One that may not lets go of what it holds, in order, takes nothing, and says nothing: so does
-    /// one whose total [does not fit](super::fit).
+    /// one whose total [does not fit](fn@super::fit).
     pub const fn allow(&mut self, allowed: bool) {
         self.allowed = allowed;
     }
