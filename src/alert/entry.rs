@@ -216,10 +216,11 @@ impl Member {
         self
     }
 
-    /// Whether the cluster does not tell all of it anew: when the condition began, or an event whose object is gone.
+    /// Whether the cluster may not tell all of it anew: when the condition began, or an event that outlives its object.
     pub const fn is_only_remembered(&self) -> bool {
-        let begins_earlier = !matches!(self.told, Since::At(_)) || self.kept_since.is_some();
-        begins_earlier || self.gone && matches!(self.lasts, Lasts::UntilEvenIfGone(_))
+        !matches!(self.told, Since::At(_))
+            || self.kept_since.is_some()
+            || matches!(self.lasts, Lasts::UntilEvenIfGone(_))
     }
 
     /// When it is due.
