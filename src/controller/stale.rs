@@ -63,7 +63,10 @@ impl Controller {
             return;
         };
         relist.send_modify(|count| *count += 1);
-        let portions = self.stale.take().map_or_else(Vec::new, |stale| stale.portions);
+        let portions = self
+            .stale
+            .take()
+            .map_or_else(Vec::new, |stale| stale.portions);
         self.stale = Some(Stale {
             lists: KindId::ALL.iter().map(|kind| (*kind, false)).collect(),
             until: Instant::now() + PATIENCE,
@@ -110,7 +113,9 @@ impl Controller {
         let is_over = |stale: &mut Stale| {
             let late = stale.until <= Instant::now();
             if late {
-                warn!("the cluster could not be listed anew in time: what was seen before is gone by");
+                warn!(
+                    "the cluster could not be listed anew in time: what was seen before is gone by"
+                );
             }
             late || stale.lists.is_empty()
         };
