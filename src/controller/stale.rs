@@ -127,3 +127,123 @@ impl Controller {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::{StreamExt as _, stream};
+    use tokio::{
+        sync::{mpsc, oneshot},
+        task::yield_now,
+        time::advance,
+    };
+    use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+    use super::*;
+    use crate::{
+        alert::Engine,
+        cluster::{Clock, Object},
+        http::{Health, Metrics},
+        shard::Sharder,
+        testing::{START, mk_pod},
+    };
+
+    /// A controller that runs, and sees the cluster.
+    struct Running {
+        metrics: Arc<Metrics>,
+        relisted: watch::Receiver<u64>,
+        tell: mpsc::UnboundedSender<(KindId, Event)>,
+        _task: AbortOnDropHandle<()>,
+    }
+
+    impl Running {
+        async fn start() -> Self {
+            let metrics = Arc::new(Metrics::new(0, 1, &[], &[]).unwrap());
+            let (relist, relisted) = watch::channel(0);
+            let controller = Controller::new(
+                Engine::new("test"),
+                Arc::new(Sharder::default()),
+                None,
+                Clock::starting_at(START, 1.0),
+                Vec::new(),
+                Arc::clone(&metrics),
+                Health::new(KindId::ALL),
+            )
+            .listing_anew(relist);
+            let (tell, told) = mpsc::unbounded_channel();
+            let events =
+                stream::unfold(told, |mut told| async { Some((told.recv().await?, told)) });
+            let (synced, stop) = (oneshot::channel().0, CancellationToken::new());
+            let task = tokio::spawn(controller.run(events.boxed(), synced, stop));
+            let this = Self {
+                metrics,
+                relisted,
+                tell,
+                _task: AbortOnDropHandle::new(task),
+            };
+            this.see(Event::ListStarted).await;
+            this.see(Event::ListDone).await;
+            this
+        }
+
+        async fn see(&self, event: Event) {
+            self.tell.send((KindId::Pod, event)).unwrap();
+            settle().await;
+        }
+
+        fn fired(&self) -> bool {
+            let shown = self.metrics.render().unwrap();
+            let series =
+                r#"alertkube_alert_transitions_total{severity="warning",transition="fired"} 1"#;
+            shown.contains(series)
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..20 {
+            yield_now().await;
+        }
+    }
+
+    fn killed() -> Object {
+        mk_pod("web-1").oom_killed(START).object()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stood_still_decides_nothing_before_the_cluster_is_listed_anew() {
+        let running = Running::start().await;
+        assert_eq!(*running.relisted.borrow(), 0);
+        // Nothing of this process ran meanwhile.
+        advance(2 * STOOD_STILL).await;
+        settle().await;
+        assert_eq!(*running.relisted.borrow(), 1);
+        // From before: it may be long over.
+        running.see(Event::Applied(killed(), 0)).await;
+        assert!(!running.fired());
+        // The end of a list from before tells nothing, either.
+        running.see(Event::ListDone).await;
+        assert!(!running.fired());
+
+        running.see(Event::ListStarted).await;
+        running.see(Event::Listed(killed(), 0)).await;
+        running.see(Event::ListDone).await;
+        assert!(running.fired());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_does_not_come_is_waited_for_and_then_not() {
+        let running = Running::start().await;
+        advance(2 * STOOD_STILL).await;
+        settle().await;
+        running.see(Event::Applied(killed(), 0)).await;
+        for _ in 0..PATIENCE.as_secs() {
+            settle().await;
+            assert!(!running.fired());
+            advance(Duration::from_secs(1)).await;
+        }
+        advance(Duration::from_secs(1)).await;
+        settle().await;
+        assert!(running.fired());
+    }
+}
