@@ -2,7 +2,7 @@
 //!
 //! The library is what the program of the same name is made of; `ARCHITECTURE.md` is the map. The core is pure: [`shard`],
 //! [`rules`] and [`alert`] are functions of what they are given, with the time as a parameter. I/O lives at the edge: [`cluster`],
-//! [`notify`] and [`http`].
+//! [`coordinator`], [`state`], [`notify`] and [`http`].
 
 pub mod alert;
 pub mod app;

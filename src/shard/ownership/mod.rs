@@ -1,4 +1,4 @@
-//! Who owns what, and when. Nothing outside of this module uses it yet.
+//! Who owns what, and when.
 //!
 //! A *generation* is the set of shards of one total. A small [`Record`] says which one is active, and which was before it until that one has been handed
 //! over; its epoch grows with each change. Whoever holds a shard's [`Lease`] serves that shard: in the steady state the replica with its index and its
