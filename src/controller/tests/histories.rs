@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::RngSeed};
 
 use super::{super::*, world::*};
 use crate::{
@@ -310,9 +310,22 @@ impl History {
     }
 }
 
+/// Each is long: a sixteenth of what `PROPTEST_CASES` says. Always the same ones, unless `PROPTEST_RNG_SEED` says which.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    ProptestConfig {
+        failure_persistence: None,
+        cases: default.cases / 16,
+        rng_seed: match default.rng_seed {
+            RngSeed::Random => RngSeed::Fixed(1),
+            chosen @ RngSeed::Fixed(_) => chosen,
+        },
+        ..default
+    }
+}
+
 proptest! {
-    // Each is long: a sixteenth of what PROPTEST_CASES says.
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn whoever_dies_all_is_told_and_ends(steps in prop::collection::vec(step(), 1..40)) {
