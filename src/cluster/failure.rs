@@ -1,9 +1,10 @@
 //! Why objects of a kind could not be read: for tables, and for people.
 
-use std::{error::Error as StdError, fmt, iter};
+use std::{error::Error as StdError, fmt, iter, time::Duration};
 
 use kube::{client::AuthError, core::Status};
 use kube_runtime::watcher;
+use tokio::time::timeout;
 
 use super::tap::BodyError;
 use crate::text::{one_line, shorten};
@@ -239,6 +240,21 @@ pub(super) fn credentials(error: &AuthError) -> String {
         }
         _ => "the credentials of the kubeconfig cannot be used".into(),
     }
+}
+
+/// Waits for the answer to a `get` of `what`, for at most so long.
+pub(super) async fn get<T>(
+    what: &str,
+    within: Duration,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Failure> {
+    timeout(within, answer)
+        .await
+        .map_err(|_| {
+            let message = format!("cannot get {what}: no answer within {} s", within.as_secs());
+            Failure::new(FailureReason::Silent, message)
+        })?
+        .map_err(|error| Failure::of_client("get", what, &error))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
-use super::{Failure, FailureReason, backoff::Backoff};
+use super::{Failure, FailureReason, backoff::Backoff, failure};
 
 /// The namespace that every cluster has from its first moment to its last.
 const NAMESPACE: &str = "kube-system";
@@ -26,16 +26,7 @@ const PASSING_REFUSALS: u32 = 4;
 pub async fn cluster_uid(client: &Client) -> Result<String, Failure> {
     let what = "the Namespace kube-system";
     let namespaces = Api::<Namespace>::all(client.clone());
-    let namespace = timeout(TIMEOUT, namespaces.get_metadata(NAMESPACE))
-        .await
-        .map_err(|_| {
-            let message = format!(
-                "cannot get {what}: no answer within {} s",
-                TIMEOUT.as_secs()
-            );
-            Failure::new(FailureReason::Silent, message)
-        })?
-        .map_err(|error| Failure::of_client("get", what, &error))?;
+    let namespace = failure::get(what, TIMEOUT, namespaces.get_metadata(NAMESPACE)).await?;
     let uid = namespace.metadata.uid.filter(|uid| !uid.is_empty());
     uid.ok_or_else(|| Failure::new(FailureReason::Decode, format!("{what} has no UID")))
 }

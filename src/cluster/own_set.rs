@@ -8,9 +8,8 @@ use kube::{
     core::{ApiResource, NotUsed, Object},
 };
 use serde::Deserialize;
-use tokio::time::timeout;
 
-use super::{Failure, FailureReason};
+use super::{Failure, failure};
 
 /// How long the question may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -101,16 +100,7 @@ pub async fn own_stateful_set(
     let resource = ApiResource::erase::<StatefulSet>(&());
     let sets = Api::<Object<Spec, NotUsed>>::namespaced_with(client.clone(), namespace, &resource);
     let what = format!("the StatefulSet {namespace}/{name}");
-    let set = timeout(TIMEOUT, sets.get_opt(name))
-        .await
-        .map_err(|_| {
-            let message = format!(
-                "cannot get {what}: no answer within {} s",
-                TIMEOUT.as_secs()
-            );
-            Failure::new(FailureReason::Silent, message)
-        })?
-        .map_err(|error| Failure::of_client("get", &what, &error))?;
+    let set = failure::get(&what, TIMEOUT, sets.get_opt(name)).await?;
     Ok(set
         .filter(|set| set.metadata.deletion_timestamp.is_none())
         .map(|set| OwnSet {
@@ -142,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        cluster::{Clock, install_crypto_provider},
+        cluster::{Clock, FailureReason, install_crypto_provider},
         sim::{Fault, On, Options, STATEFUL_SETS, Server},
         testing::{START, scripted},
     };
