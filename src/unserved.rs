@@ -210,9 +210,9 @@ impl Unserved {
         } = &self.installation;
         Labels::new()
             .with("alertname", SHARD_NOT_SERVED.name)
-            .with("cluster", cluster)
-            .with("namespace", namespace)
-            .with("workload", name)
+            .with("cluster", cluster.as_str())
+            .with("namespace", namespace.as_str())
+            .with("workload", name.as_str())
             .with("workload_type", "statefulset")
             .with("shard", shard.to_string())
     }

@@ -211,10 +211,11 @@ impl Engine {
         let alerts = known.alerts.clone();
         self.note_memo(uid, None);
         for key in &alerts {
-            if let Some(entry) = self.alerts.get_mut(key)
-                && let Some(member) = entry.members.get_mut(uid)
-            {
-                member.depart(entry.rule.hold, now);
+            if let Some(entry) = self.alerts.get_mut(key) {
+                let hold = entry.rule.hold;
+                if let Some(member) = entry.member_mut(uid) {
+                    member.depart(hold, now);
+                }
             }
         }
         if alerts.is_empty() {
@@ -292,9 +293,11 @@ impl Engine {
                 }
                 shown.push(Arc::clone(&entry.key));
                 match entry.members.entry(meta.uid.clone()) {
-                    btree_map::Entry::Occupied(mut member) => member.get_mut().show(finding, now),
+                    btree_map::Entry::Occupied(mut member) => {
+                        Arc::make_mut(member.get_mut()).show(finding, now);
+                    }
                     btree_map::Entry::Vacant(place) => {
-                        place.insert(Member::new(object, finding, now));
+                        place.insert(Arc::new(Member::new(object, finding, now)));
                     }
                 }
             }
@@ -306,12 +309,13 @@ impl Engine {
             let Some(entry) = self.alerts.get_mut(key) else {
                 continue;
             };
-            if let Some(member) = entry.members.get_mut(&meta.uid) {
+            let rule = entry.rule;
+            if let Some(member) = entry.member_mut(&meta.uid) {
                 if meta.deletion_timestamp.is_some() {
-                    member.depart(entry.rule.hold, now);
+                    member.depart(rule.hold, now);
                 } else {
                     let part = key.part.as_ref().map(|(_, value)| &**value);
-                    member.hide(entry.rule.hold, object.well_since(entry.rule, part), now);
+                    member.hide(rule.hold, object.well_since(rule, part), now);
                 }
             }
         }
@@ -349,7 +353,7 @@ impl Engine {
             if let Some(member) = self
                 .alerts
                 .get_mut(effect)
-                .and_then(|entry| entry.members.get_mut(uid))
+                .and_then(|entry| entry.member_mut(uid))
             {
                 member.explained = explained;
             }
@@ -434,7 +438,7 @@ impl Engine {
             .filter(|(_, member)| clear && member.ends_at.is_some_and(|end| end <= now))
             .map(|(uid, _)| uid.clone())
             .collect();
-        let left: Vec<Member> = over
+        let left: Vec<Arc<Member>> = over
             .iter()
             .filter_map(|uid| entry.members.remove(uid))
             .collect();
@@ -442,7 +446,7 @@ impl Engine {
         let transition = entry.decide(last.is_some_and(|member| member.gone), now);
         if let Some(transition) = transition {
             let members = if entry.is_over() {
-                left.iter().collect()
+                left.iter().map(|member| &**member).collect()
             } else {
                 entry.shown()
             };

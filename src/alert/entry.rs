@@ -34,8 +34,8 @@ pub(super) struct Entry {
     pub rule: &'static Rule,
     pub shard_key: ShardKey,
     pub workload_type: WorkloadType,
-    /// By the object's UID.
-    pub members: BTreeMap<Box<str>, Member>,
+    /// By the object's UID. They are shared with what is remembered.
+    pub members: BTreeMap<Box<str>, Arc<Member>>,
     /// Set while it fires.
     pub fired: Option<Fired>,
     /// When it must be looked at again, as the engine's timers know it.
@@ -248,6 +248,11 @@ impl Member {
 }
 
 impl Entry {
+    /// One of its members, to change it.
+    pub fn member_mut(&mut self, uid: &str) -> Option<&mut Member> {
+        self.members.get_mut(uid).map(Arc::make_mut)
+    }
+
     /// Whether nothing of it is left.
     pub fn is_over(&self) -> bool {
         self.members.is_empty()
@@ -318,6 +323,7 @@ impl Entry {
     fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.members
             .values()
+            .map(|member| &**member)
             .filter(move |member| member.stands(now))
     }
 
@@ -338,6 +344,7 @@ impl Entry {
         let mut members: Vec<&Member> = self
             .members
             .values()
+            .map(|member| &**member)
             .filter(|member| member.is_shown())
             .collect();
         members.sort_unstable_by(|a, b| a.object.cmp(&b.object));

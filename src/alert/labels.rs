@@ -1,48 +1,48 @@
 //! Label sets: what an alert is called, and what makes it the same alert.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, hash::Hasher as _};
+use std::{borrow::Cow, collections::BTreeMap, fmt, hash::Hasher as _, sync::Arc};
 
 use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 
-/// A sorted set of labels, as Prometheus and Alertmanager understand it.
+/// A sorted set of labels, as Prometheus and Alertmanager understand it. A clone shares it: what is remembered of an alert, and what its receivers
+/// hold, mostly has the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Labels(BTreeMap<Cow<'static, str>, String>);
+pub struct Labels(Arc<BTreeMap<Cow<'static, str>, Box<str>>>);
 
 impl Labels {
     /// The empty set.
-    pub const fn new() -> Self {
-        Self(BTreeMap::new())
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Sets a label. An empty value removes it: to Prometheus an empty label and a missing one are the same.
-    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Box<str>>) {
         let (name, value) = (name.into(), value.into());
+        let labels = Arc::make_mut(&mut self.0);
         if value.is_empty() {
-            self.0.remove(&name);
+            labels.remove(&name);
         } else {
-            self.0.insert(name, value);
+            labels.insert(name, value);
         }
     }
 
     /// The same as [`Labels::set`], for building a set in one expression.
     #[must_use]
-    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Box<str>>) -> Self {
         self.set(name, value);
         self
     }
 
     /// The value of a label.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.get(name).map(|value| &**value)
     }
 
     /// The labels by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_ref(), value.as_str()))
+        self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
     /// Whether there is no label at all.

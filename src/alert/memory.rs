@@ -40,7 +40,7 @@ struct AlertMemory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fired: Option<Fired>,
     /// By UID.
-    members: BTreeMap<Box<str>, Member>,
+    members: BTreeMap<Box<str>, Arc<Member>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +77,12 @@ impl AlertMemory {
     }
 
     fn of(entry: &Entry) -> Option<Self> {
-        let is_told_anew = || !entry.members.values().any(Member::is_only_remembered);
+        let is_told_anew = || {
+            !entry
+                .members
+                .values()
+                .any(|member| member.is_only_remembered())
+        };
         if entry.fired.is_none() && is_told_anew() {
             return None;
         }
@@ -205,12 +210,14 @@ impl Engine {
             entry.fired = Some(fired.clone());
         }
         for ((uid, member), (gone, well_since)) in alert.members.iter().zip(seen) {
-            if let Some(own) = entry.members.get_mut(uid) {
+            if let Some(own) = entry.member_mut(uid) {
                 own.remember(member);
             } else {
                 let well_since = well_since.map_or(sighted, |well| well.min(sighted));
-                let member = member.clone().recall(rule.hold, sighted, well_since, gone);
-                entry.members.insert(uid.clone(), member);
+                let member = (**member)
+                    .clone()
+                    .recall(rule.hold, sighted, well_since, gone);
+                entry.members.insert(uid.clone(), Arc::new(member));
             }
         }
         for uid in alert.members.keys() {

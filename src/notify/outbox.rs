@@ -45,7 +45,8 @@ pub struct Outbox {
     backoff: Backoff,
     /// The entry of each alert, by identity.
     ids: BTreeMap<Labels, EntryId>,
-    entries: BTreeMap<EntryId, Entry>,
+    /// Boxed, because a map allocates room for many at once.
+    entries: BTreeMap<EntryId, Box<Entry>>,
     /// The entries about each subject.
     subjects: BTreeMap<Subject, BTreeSet<EntryId>>,
     /// The entries that owe something and are not in flight.
@@ -172,7 +173,7 @@ impl Outbox {
     pub fn debts(&self, subject: &Subject) -> Vec<Debt> {
         let ids = self.subjects.get(subject).into_iter().flatten();
         ids.filter_map(|id| self.entries.get(id))
-            .map(Entry::debt)
+            .map(|entry| entry.debt())
             .collect()
     }
 
@@ -229,7 +230,7 @@ impl Outbox {
         let entry = self
             .entries
             .entry(id)
-            .or_insert_with(|| Entry::new(identity, subject.clone()));
+            .or_insert_with(|| Box::new(Entry::new(identity, subject.clone())));
         (id, entry)
     }
 
