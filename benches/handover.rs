@@ -92,6 +92,11 @@ async fn restart(alerts: usize) {
     // Whatever it would tell again comes at once.
     sleep(Duration::from_secs(3)).await;
     row(
+        &format!("{alerts} alerts: resident memory after a restart, MiB"),
+        program.memory_mib("VmRSS"),
+        None,
+    );
+    row(
         &format!("{alerts} alerts: told again"),
         count(&mut arrivals),
         Some(0.0),

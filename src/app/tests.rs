@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    notify::{Late, Message, SendError},
+    notify::{Late, Message, Reference, SendError},
     shard::ownership::Timing,
     sim::{self, Fault, On, PODS, Server, pods::mk_pod},
 };
@@ -29,9 +29,9 @@ impl Receiver for Told {
         1
     }
 
-    async fn send(&self, _: &Message) -> Result<(), SendError> {
+    async fn send(&self, _: &Message) -> Result<Option<Reference>, SendError> {
         _ = self.0.send(());
-        Ok(())
+        Ok(None)
     }
 }
 

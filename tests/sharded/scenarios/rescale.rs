@@ -75,8 +75,9 @@ fn granted() -> BTreeSet<String> {
         if let Some(found) = word(line, "resources:") {
             resources = found;
         } else if let Some(verbs) = word(line, "verbs:") {
-            let both = |verb: &String| format!("{verb} {}", resources[0]);
-            granted.extend(verbs.iter().map(both));
+            for resource in &resources {
+                granted.extend(verbs.iter().map(|verb| format!("{verb} {resource}")));
+            }
         }
     }
     granted
