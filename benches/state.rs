@@ -11,6 +11,8 @@
     reason = "a benchmark prints, and may fail"
 )]
 
+mod support;
+
 use alertkube::{
     cluster::{Clock, Subject},
     coordinator::{Names, States as _},
@@ -19,6 +21,7 @@ use alertkube::{
     state::{Record, Records, Store},
 };
 use serde::{Deserialize, Serialize};
+use support::sizes;
 use tokio::time::Instant;
 
 /// Alerts in the state.
@@ -96,14 +99,6 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let sizes: Vec<usize> = std::env::args()
-        .filter_map(|size| size.parse().ok())
-        .collect();
-    let sizes = if sizes.is_empty() {
-        SIZES.to_vec()
-    } else {
-        sizes
-    };
     println!(
         "{:>8} {:>12} {:>6} {:>12} {:>12} {:>14} {:>14} {:>12}",
         "alerts",
@@ -115,7 +110,7 @@ fn main() {
         "bytes of that",
         "read all"
     );
-    for alerts in sizes {
+    for alerts in sizes(&SIZES) {
         runtime.block_on(measure(alerts));
     }
 }

@@ -1,4 +1,4 @@
-//! alertkube watches a Kubernetes cluster and pages people about broken workloads and nodes.
+//! alertkube watches a Kubernetes cluster and pages people about broken workloads.
 //!
 //! The library is what the program of the same name is made of; `ARCHITECTURE.md` is the map. The core is pure: [`shard`],
 //! [`rules`] and [`alert`] are functions of what they are given, with the time as a parameter. I/O lives at the edge: [`cluster`],

@@ -18,7 +18,7 @@ use alertkube::{
 };
 use axum::http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     sync::watch,
     task::JoinSet,
@@ -138,19 +138,12 @@ impl World {
 
 /// A pod of the Deployment `name`. If `stuck`, its init container has been running for 16 minutes, which pages at once; else it is well, which resolves at once.
 fn pod(name: &str, stuck: bool, now: Timestamp) -> Value {
-    let mut pod = mk_pod("shop", format!("{name}-7d9c5b8f6-x2x4q")).build();
-    pod["spec"]["initContainers"] = json!([{"name": "migrate", "image": "migrate:v1"}]);
+    let pod = mk_pod("shop", format!("{name}-7d9c5b8f6-x2x4q"));
     if stuck {
-        let since = now - SignedDuration::from_mins(16);
-        pod["status"]["phase"] = json!("Pending");
-        pod["status"]["conditions"] = json!([
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": since},
-            {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized", "lastTransitionTime": since},
-        ]);
-        pod["status"]["initContainerStatuses"] = json!([{"name": "migrate", "restartCount": 0, "state": {"running": {"startedAt": since}}}]);
-        pod["status"]["containerStatuses"] = json!([{"name": "app", "restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}}}]);
+        pod.init_stuck(now - SignedDuration::from_mins(16)).build()
+    } else {
+        pod.build()
     }
-    pod
 }
 
 /// The API server's clock is ten minutes off ours. A readiness that failed 4 min 57 s ago, as the API server counts, pages in 3 s: neither at once nor in ten minutes.

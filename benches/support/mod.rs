@@ -1,4 +1,4 @@
-//! What the benchmarks of the real program share: it as a process of its own, a webhook that notes when what arrived, and the table.
+//! What benchmarks share: the real program as a process of its own, a webhook that notes when what arrived, the sizes, and the table.
 
 #![allow(dead_code, reason = "each benchmark uses its part of it")]
 

@@ -71,6 +71,19 @@ pub(super) struct Known {
     pub alerts: Vec<Arc<AlertKey>>,
 }
 
+impl Known {
+    pub fn new(kind: KindId, list: u64) -> Self {
+        Self {
+            kind,
+            list,
+            memo: Memo::default(),
+            object: None,
+            remembered: None,
+            alerts: Vec::new(),
+        }
+    }
+}
+
 /// Which objects there are.
 #[derive(Debug, Default)]
 pub(super) struct Roll {
@@ -255,14 +268,7 @@ impl Engine {
         let known = self
             .objects
             .entry(meta.uid.clone())
-            .or_insert_with(|| Known {
-                kind,
-                list,
-                memo: Memo::default(),
-                object: None,
-                remembered: None,
-                alerts: Vec::new(),
-            });
+            .or_insert_with(|| Known::new(kind, list));
         known.list = list;
         let remembers = !(memo.is_empty() && known.remembered.is_none());
         known.object = (!memo.is_empty()).then(|| Arc::new(object.clone()));

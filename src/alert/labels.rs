@@ -45,11 +45,6 @@ impl Labels {
         self.0.iter().map(|(name, value)| (name.as_ref(), &**value))
     }
 
-    /// Whether there is no label at all.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The fingerprint that Alertmanager gives this label set: 64-bit FNV-1a over names and values, each followed by the byte 0xff, in order
     /// of the names (`model.LabelSet.Fingerprint` of `prometheus/common`).
     pub fn fingerprint(&self) -> Fingerprint {
@@ -98,6 +93,6 @@ mod tests {
     #[test]
     fn an_empty_value_is_no_label() {
         let labels = Labels::new().with("container", "app").with("container", "");
-        assert!(labels.is_empty());
+        assert_eq!(labels, Labels::new());
     }
 }

@@ -233,14 +233,10 @@ impl Engine {
     /// What is known of an object, now that something is.
     fn know(&mut self, uid: &str, kind: KindId) -> &mut Known {
         let list = self.sights.entry(kind).or_default().list;
-        self.objects.entry(uid.into()).or_insert_with(|| Known {
-            kind,
-            list,
-            memo: Memo::default(),
-            object: None,
-            remembered: None,
-            alerts: Vec::new(),
-        })
+        let objects = &mut self.objects;
+        objects
+            .entry(uid.into())
+            .or_insert_with(|| Known::new(kind, list))
     }
 
     /// Whether an object is known not to be there.

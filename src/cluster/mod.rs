@@ -3,6 +3,7 @@
 mod backoff;
 mod client;
 mod clock;
+mod connect;
 mod failure;
 mod lenient;
 mod list;
@@ -16,10 +17,9 @@ mod subject;
 mod tap;
 mod watch;
 
-pub use client::{
-    ConnectError, ConnectOptions, Connection, client, connect, install_crypto_provider, server,
-};
+pub use client::{client, install_crypto_provider, server};
 pub use clock::Clock;
+pub use connect::{ConnectError, ConnectOptions, Connection, connect};
 pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use meta::{Meta, Owner};

@@ -163,19 +163,9 @@ impl<A: Alerts> Coordinator<A> {
 
     // === For those who page ===
 
-    /// Changes what a shard remembers; it is written soon. Nothing, if this replica does not hold the shard, has not read its state, or has written it a last time.
-    pub fn with_alerts<R>(&self, shard: Shard, change: impl FnOnce(&mut A) -> R) -> Option<R> {
-        self.update(|replica, _| replica.alerts_mut(shard).map(change))
-    }
-
     /// Whether this replica holds the Lease of its own shard, by its own clock: whether it is ready.
     pub fn holds_own(&self) -> bool {
         self.lock().holds(self.0.me.shard(), Instant::now())
-    }
-
-    /// Whether this replica serves a shard now.
-    pub fn serves(&self, shard: Shard) -> bool {
-        self.lock().serves(shard, Instant::now())
     }
 
     /// Looks at the replica. Here, and in the two like it, nothing of the coordinator may be called again and no [`Permit`] dropped: it is locked.

@@ -108,6 +108,7 @@ impl From<&Alert> for Standing {
 
 impl Message {
     /// The message that says what a notice says, for an alert of which the receiver knows all that came before.
+    #[cfg(test)]
     pub fn of(notice: &Notice) -> Self {
         let event = match notice.transition {
             Transition::Fired => Event::Fired,

@@ -31,11 +31,6 @@ impl Balance {
         balance
     }
 
-    /// How many shards there are.
-    pub const fn total(&self) -> u32 {
-        self.total
-    }
-
     /// How many subjects there are.
     pub const fn subjects(&self) -> usize {
         self.subjects
@@ -184,7 +179,7 @@ mod tests {
         for total in [0, 1, u32::MAX] {
             let balance = Balance::new([], total);
             assert!((balance.max_to_mean() - 1.0).abs() < f64::EPSILON);
-            assert_eq!((balance.total(), balance.subjects()), (total.max(1), 0));
+            assert_eq!((balance.total, balance.subjects()), (total.max(1), 0));
         }
         let one = Balance::new([key("Node", "", "node-1")], 4);
         assert_eq!(one.empty_shards(), 3);

@@ -19,9 +19,8 @@ use alertkube::{
 };
 use axum::http::StatusCode;
 use fastrand::Rng;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -235,7 +234,10 @@ impl World {
 
     fn turn(&self, workload: usize, well: bool) {
         let name = workload_name(workload);
-        let pod = pod(&name, !well, self.clock.now());
+        let pod = mk_pod("shop", format!("{name}-7d9c5b8f6-x2x4q"));
+        // A stuck init container pages after 15 minutes, and one that is not resolves at once.
+        let since = self.clock.now() - SignedDuration::from_mins(16);
+        let pod = if well { pod } else { pod.init_stuck(since) }.build();
         let note = || {
             let mut history = self.shared.history.lock().unwrap();
             let turns = history.truth.entry(name.clone()).or_default();
@@ -412,21 +414,4 @@ impl Shared {
 
 fn workload_name(index: usize) -> String {
     format!("web{index}")
-}
-
-/// A pod of the Deployment `name`. If `stuck`, its init container has been running for 16 minutes, which pages at once; else it is well, which resolves at once.
-fn pod(name: &str, stuck: bool, now: Timestamp) -> Value {
-    let mut pod = mk_pod("shop", format!("{name}-7d9c5b8f6-x2x4q")).build();
-    pod["spec"]["initContainers"] = json!([{"name": "migrate", "image": "migrate:v1"}]);
-    if stuck {
-        let since = now - SignedDuration::from_mins(16);
-        pod["status"]["phase"] = json!("Pending");
-        pod["status"]["conditions"] = json!([
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": since},
-            {"type": "Initialized", "status": "False", "reason": "ContainersNotInitialized", "lastTransitionTime": since},
-        ]);
-        pod["status"]["initContainerStatuses"] = json!([{"name": "migrate", "restartCount": 0, "state": {"running": {"startedAt": since}}}]);
-        pod["status"]["containerStatuses"] = json!([{"name": "app", "restartCount": 0, "state": {"waiting": {"reason": "PodInitializing"}}}]);
-    }
-    pod
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    ControlPlane, PATIENCE, Webhook, control_plane::plain_http, eventually, free_port,
+    ALERTKUBE, ControlPlane, PATIENCE, Webhook, control_plane::plain_http, eventually, free_port,
     show_on_failure,
 };
 
@@ -121,6 +121,13 @@ impl Program {
             stdout,
             stderr,
         }
+    }
+
+    /// Starts `alertkube run` as it is installed, paging to a webhook, and waits until it is ready.
+    pub async fn run_ready(plane: &ControlPlane, webhook: &Webhook) -> Self {
+        let mut this = Self::run(plane, ALERTKUBE, webhook, &[]);
+        this.wait_ready().await;
+        this
     }
 
     /// Starts `alertkube run` as a user of a control plane, paging to a webhook.

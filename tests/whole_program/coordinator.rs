@@ -141,11 +141,18 @@ async fn grant(client: &Client) {
     bindings.create(&params, &binding).await.unwrap();
 }
 
-async fn serves(member: &Member) {
-    eventually("a shard that is served", PATIENCE, async || {
-        member.coordinator.serves(ONLY).then_some(())
-    })
-    .await;
+impl Member {
+    fn serves(&self) -> bool {
+        self.coordinator
+            .look(|replica, now| replica.serves(ONLY, now))
+    }
+
+    async fn wait_serves(&self) {
+        eventually("a shard that is served", PATIENCE, async || {
+            self.serves().then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -168,7 +175,7 @@ async fn leases_change_hands_on_a_real_api_server() {
 
     let states = Memory::default();
     let mut first = start(&plane, "0/1/first", &states).await;
-    serves(&first).await;
+    first.wait_serves().await;
     let second = start(&plane, "0/1/second", &states).await;
     let lease = leases.get("ak-shard-0-of-1").await.unwrap();
     let (uid, spec) = (lease.metadata.uid, lease.spec.unwrap());
@@ -213,7 +220,7 @@ async fn leases_change_hands_on_a_real_api_server() {
 
     let holder = eventually("a holder that serves", PATIENCE, async || {
         let lease = leases.get("ak-shard-0-of-1").await.unwrap();
-        let serves = first.coordinator.serves(ONLY) || second.coordinator.serves(ONLY);
+        let serves = first.serves() || second.serves();
         lease.spec?.holder_identity.filter(|_| serves)
     })
     .await;
@@ -226,7 +233,7 @@ async fn leases_change_hands_on_a_real_api_server() {
         assert!(second.task.await.unwrap(), "not all was freed");
         first
     };
-    serves(&last).await;
+    last.wait_serves().await;
     last.stop.cancel();
     assert!((&mut last.task).await.unwrap(), "not all was freed");
     let spec = leases.get("ak-shard-0-of-1").await.unwrap().spec.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    ALERTKUBE, Answer, ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod,
+    Answer, ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod,
 };
 
 #[tokio::test]
@@ -17,8 +17,7 @@ async fn pages_outlive_an_outage_of_the_receiver() {
 
     let mut webhook = Webhook::start();
     webhook.answer(Answer::Fail(503, None));
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     webhook.wait_for_failure().await;
     webhook.refuse();
     let db = mk_pod("db-0").of("apps/v1", "StatefulSet", "db");
@@ -57,8 +56,7 @@ async fn a_receiver_that_asks_for_time_gets_it() {
 
     let webhook = Webhook::start();
     webhook.answer(Answer::Fail(429, Some(5)));
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     let asked = webhook.wait_for_failure().await;
     webhook.answer(Answer::Accept);
     webhook
@@ -82,8 +80,7 @@ async fn a_receiver_that_never_answers_is_given_up_and_asked_again() {
 
     let webhook = Webhook::start();
     webhook.answer(Answer::Hang);
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     webhook.wait_for_failure().await;
     webhook.answer(Answer::Accept);
     webhook

@@ -18,8 +18,7 @@ async fn an_api_server_that_dies_and_returns_changes_nothing() {
     agent.init_stuck().create(&client, NS).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let mut program = Program::run_ready(&plane, &webhook).await;
     webhook
         .wait_for_page("firing", "KubePodCrashLooping", NS, "web")
         .await;
@@ -104,8 +103,7 @@ async fn a_watch_that_expired_misses_neither_a_break_nor_a_recovery_nor_a_deleti
     breaks.create(&client, NS).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     webhook
         .wait_for("all three pages", NS, PATIENCE, |pages| pages.len() == 3)
         .await;
@@ -153,8 +151,7 @@ async fn rights_that_are_missing_for_a_moment_do_not_cost_minutes() {
     create_namespace(&client, NS).await;
     mk_pod("before").crash_looping().create(&client, NS).await;
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let mut program = Program::run_ready(&plane, &webhook).await;
 
     plane.forbid(ALERTKUBE).await;
     plane.kill_apiserver();

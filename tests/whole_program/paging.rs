@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    ALERTKUBE, ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod,
-};
+use crate::support::{ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod};
 
 #[tokio::test]
 async fn broken_pods_page_and_their_recovery_resolves() {
@@ -21,8 +19,7 @@ async fn broken_pods_page_and_their_recovery_resolves() {
     pull.create(&client, ns).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     pull.image_pull_failing(minutes(10))
         .update(&client, ns)
         .await;
@@ -131,8 +128,7 @@ async fn many_pods_of_one_workload_are_one_page() {
     }
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     webhook
         .wait_for_page("firing", "KubePodCrashLooping", ns, "web")
         .await;
@@ -174,8 +170,7 @@ async fn what_is_not_due_or_well_stays_silent() {
     old.create(&client, ns).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     let sentinel = mk_pod("sentinel").crash_looping();
     sentinel.create(&client, ns).await;
     webhook
@@ -190,8 +185,7 @@ async fn what_is_not_due_or_well_stays_silent() {
 async fn metrics_and_health_are_served() {
     let plane = ControlPlane::shared().await;
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
 
     let (status, _) = program.get("/livez").await.unwrap();
     assert_eq!(status, 200);
@@ -216,8 +210,7 @@ async fn an_alert_that_comes_and_goes_is_told_in_order() {
     pod.create(&client, ns).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     for round in 1..=3 {
         pod.clone().crash_looping().update(&client, ns).await;
         webhook

@@ -12,8 +12,7 @@ async fn it_lists_and_watches_pods_keeps_leases_and_states_and_asks_for_nothing_
     let client = plane.client().await;
     create_namespace(&client, "rights").await;
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     mk_pod("web")
         .crash_looping()
         .create(&client, "rights")

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    ALERTKUBE, ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod,
-};
+use crate::support::{ControlPlane, PATIENCE, Program, Webhook, create_namespace, minutes, mk_pod};
 
 const NS: &str = "fleet";
 
@@ -27,8 +25,7 @@ async fn of_ten_thousand_pods_exactly_the_broken_ones_page() {
     plane.store(&pods, NS).await;
 
     let webhook = Webhook::start();
-    let mut program = Program::run(&plane, ALERTKUBE, &webhook, &[]);
-    program.wait_ready().await;
+    let program = Program::run_ready(&plane, &webhook).await;
     let names: Vec<_> = (0..10)
         .map(|number| format!("pod-{}", 1_000 * number + 500))
         .collect();

@@ -176,7 +176,7 @@ impl World {
     fn serves(&self, index: u32) -> bool {
         let shard = Shard { total: 2, index };
         let (keeper, _) = &self.replicas[&index];
-        keeper.serves(shard)
+        keeper.look(|replica, now| replica.serves(shard, now))
     }
 
     fn told(&self) -> Vec<(u32, String, bool)> {

@@ -32,8 +32,8 @@ fn key(number: u32) -> ShardKey {
 
 async fn serving(world: &World, holder: &str) -> Member {
     let member = world.start(holder);
-    let shard = member.coordinator.me().shard();
-    eventually(s(3), holder, || member.coordinator.serves(shard)).await;
+    let Shard { total, index } = member.coordinator.me().shard();
+    eventually(s(3), holder, || member.serves(index, total)).await;
     member
 }
 
@@ -399,8 +399,10 @@ async fn from_one_to_three_all_is_handed_over() {
     let old = serving(&world, "0/1/a").await;
     let only = Shard { total: 1, index: 0 };
     eventually(s(3), "it remembers", || {
-        let noted = old.coordinator.with_alerts(only, |notes| notes.0.insert(7));
-        noted.is_some()
+        old.coordinator.update(|replica, _| {
+            let notes = replica.alerts_mut(only);
+            notes.map(|notes| notes.0.insert(7)).is_some()
+        })
     })
     .await;
     let new = ["0/3/b", "1/3/c", "2/3/d"].map(|holder| world.start(holder));

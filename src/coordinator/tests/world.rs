@@ -266,7 +266,9 @@ impl Member {
     }
 
     pub fn serves(&self, index: u32, total: u32) -> bool {
-        self.coordinator.serves(Shard { total, index })
+        let shard = Shard { total, index };
+        self.coordinator
+            .look(|replica, now| replica.serves(shard, now))
     }
 
     /// The process dies.

@@ -26,6 +26,9 @@ use template::{container, fields_v1};
 /// The image of the second container, `log-agent`.
 const AGENT_IMAGE: &str = "registry.example.com/log-agent:2.9.4";
 
+/// The init container, which runs the image of `app`.
+const INIT: &str = "migrate";
+
 /// Who made a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
@@ -52,6 +55,7 @@ enum State {
     OomKilled(Timestamp, u32),
     Recovered(Timestamp, u32),
     ImagePullBackOff,
+    InitStuck(Timestamp),
     Unschedulable,
     Completed(Timestamp),
 }
@@ -155,6 +159,13 @@ impl PodBuilder {
     #[must_use]
     pub fn image_pull_back_off(mut self) -> Self {
         self.state = State::ImagePullBackOff;
+        self
+    }
+
+    /// Its init container, `migrate`, runs since then, so that no other container starts.
+    #[must_use]
+    pub fn init_stuck(mut self, since: Timestamp) -> Self {
+        self.state = State::InitStuck(since);
         self
     }
 
@@ -306,6 +317,10 @@ impl PodBuilder {
         });
         if !matches!(self.state, State::Unschedulable) {
             spec["nodeName"] = self.node.as_str().into();
+        }
+        if matches!(self.state, State::InitStuck(_)) {
+            spec["initContainers"] =
+                json!([{"name": INIT, "image": self.image, "imagePullPolicy": "IfNotPresent"}]);
         }
         spec
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::json::time,
-    PodBuilder, State, hash,
+    AGENT_IMAGE, INIT, PodBuilder, State, hash,
     template::{condition, container_status},
     uid,
 };
@@ -36,11 +36,13 @@ impl PodBuilder {
         let done = app.phase == "Succeeded";
         let agent = if done {
             self.ended(0, "Completed", after(self.created, 4), app.since)
+        } else if matches!(self.state, State::InitStuck(_)) {
+            app.state.clone()
         } else {
             running(after(self.created, 4))
         };
-        let (image, agent_image) = (&self.image, super::AGENT_IMAGE);
-        json!({
+        let (image, agent_image) = (&self.image, AGENT_IMAGE);
+        let mut status = json!({
             "phase": app.phase,
             "qosClass": "Burstable",
             "hostIP": "10.20.0.17",
@@ -53,7 +55,12 @@ impl PodBuilder {
                 container_status("app", image, &app.state, &app.last_state, app.restarts, app.ready),
                 container_status("log-agent", agent_image, &agent, &nothing, 0, !done),
             ],
-        })
+        });
+        if let State::InitStuck(since) = self.state {
+            let init = container_status(INIT, image, &running(since), &nothing, 0, false);
+            status["initContainerStatuses"] = json!([init]);
+        }
+        status
     }
 
     fn conditions(&self, app: &App) -> Vec<Value> {
@@ -74,9 +81,17 @@ impl PodBuilder {
             }
             condition
         };
+        let initialized = if let State::InitStuck(since) = self.state {
+            let mut condition = condition("Initialized", "False", since);
+            condition["reason"] = "ContainersNotInitialized".into();
+            condition["message"] = format!("containers with incomplete status: [{INIT}]").into();
+            condition
+        } else {
+            condition("Initialized", "True", after(self.created, 3))
+        };
         vec![
             condition("PodReadyToStartContainers", sandbox.0, sandbox.1),
-            condition("Initialized", "True", after(self.created, 3)),
+            initialized,
             ready("Ready"),
             ready("ContainersReady"),
             condition("PodScheduled", "True", self.created),
@@ -151,6 +166,13 @@ impl PodBuilder {
                     ..healthy
                 }
             }
+            State::InitStuck(since) => App {
+                phase: "Pending",
+                state: waiting("PodInitializing", ""),
+                ready: false,
+                since,
+                ..healthy
+            },
             State::Completed(at) => App {
                 phase: "Succeeded",
                 state: self.ended(0, "Completed", started.min(at), at),

@@ -16,6 +16,7 @@ fn pods_are_of_the_size_and_shape_of_real_ones() {
         healthy().recovered(exit, 4),
         healthy().not_ready(exit),
         healthy().image_pull_back_off(),
+        healthy().init_stuck(exit),
         healthy().unschedulable(),
         healthy().completed(exit),
         healthy().owned_by(Owner::DaemonSet("agent".into())),

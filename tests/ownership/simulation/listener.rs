@@ -157,7 +157,7 @@ impl Listener {
             let has = |portion: &Option<Shard>| portion.is_none_or(|old| old.owns(key));
             shard.owns(key) && portions.iter().any(has)
         });
-        let knows = replica.knows(key);
+        let knows = replica.home(key).is_some();
         (told != knows).then(|| format!("{key}: known {knows}, told {:?}", self.known))
     }
 }

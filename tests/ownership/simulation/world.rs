@@ -334,8 +334,13 @@ impl World {
 
     /// What a pod that is killed was about to write lands when it hurts most: right after its successor's read.
     fn write_late(&mut self, pod: &Pod) {
-        for (shard, alerts) in pod.replica.books() {
-            if let Some((version, state)) = self.api.state_and_version(shard)
+        let states = self.api.names().filter_map(|name| match name {
+            Name::State(shard) => Some(shard),
+            Name::Lease(_) | Name::Record => None,
+        });
+        for shard in states.collect::<Vec<_>>() {
+            if let Some(alerts) = pod.replica.alerts(shard)
+                && let Some((version, state)) = self.api.state_and_version(shard)
                 && state.writer.as_ref().map(|writer| &writer.holder) == Some(&pod.me)
             {
                 let mut state = (*state).clone();

@@ -15,6 +15,16 @@ use crate::{
 /// Enough for a Lease to run out, and to be taken.
 const LONGER_THAN_A_LEASE: Duration = LEASE.saturating_add(Duration::from_secs(8));
 
+/// So many, that another two are left when one is gone.
+const REPLICAS: u32 = 3;
+
+/// A cluster with replicas, a flow of failures under this title, and what the scenario chooses by.
+async fn begin(title: &'static str) -> (Bed, Flow, Rng) {
+    let bed = Bed::with_replicas(REPLICAS).await;
+    let flow = Flow::start(&bed, title, seed()).await;
+    (bed, flow, Rng::with_seed(seed()))
+}
+
 #[tokio::test]
 async fn a_replica_that_is_killed_loses_nothing() {
     let bed = Bed::with_replicas(2).await;
@@ -33,13 +43,10 @@ async fn a_replica_that_is_killed_loses_nothing() {
 #[tokio::test]
 #[ignore = "long: 10 minutes"]
 async fn kills_at_random_moments_lose_nothing() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let mut rng = Rng::with_seed(seed());
-    let flow = Flow::start(&bed, "kill -9 at random moments", seed()).await;
+    let (bed, flow, mut rng) = begin("kill -9 at random moments").await;
     let kills = chosen("SHARDED_KILLS").unwrap_or(120);
     for kill in 1..=kills {
-        let pod = any(&bed, &mut rng, total);
+        let pod = any(&bed, &mut rng, REPLICAS);
         flow.fault(format!("kill {kill}: {}", pod.name()), async {
             pod.kill();
             // Often in the middle of what the last kill has begun, and from time to time not.
@@ -47,23 +54,20 @@ async fn kills_at_random_moments_lose_nothing() {
         })
         .await;
         if kill % 10 == 0 {
-            wait_all_ready(&bed, total).await;
+            wait_all_ready(&bed, REPLICAS).await;
             flow.wait_for_more(10).await;
         }
     }
-    wait_all_ready(&bed, total).await;
+    wait_all_ready(&bed, REPLICAS).await;
     flow.finish(bounds(4)).await;
 }
 
 #[tokio::test]
 #[ignore = "long: 4 minutes"]
 async fn replicas_that_are_stopped_lose_nothing() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let mut rng = Rng::with_seed(seed());
-    let flow = Flow::start(&bed, "SIGTERM", seed()).await;
+    let (bed, flow, mut rng) = begin("SIGTERM").await;
     for _ in 0..20 {
-        let old = any(&bed, &mut rng, total);
+        let old = any(&bed, &mut rng, REPLICAS);
         flow.fault(format!("SIGTERM of {}", old.name()), async {
             bed.delete_pod(old.name(), None).await;
             bed.kubelet.wait_replaced(&old).await;
@@ -78,17 +82,14 @@ async fn replicas_that_are_stopped_lose_nothing() {
 #[tokio::test]
 #[ignore = "long: 6 minutes"]
 async fn a_replica_that_stood_still_for_longer_than_its_lease_starts_nothing() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let mut rng = Rng::with_seed(seed());
-    let flow = Flow::start(&bed, "SIGSTOP for longer than the Lease", seed()).await;
+    let (bed, flow, mut rng) = begin("SIGSTOP for longer than the Lease").await;
     for _ in 0..8 {
-        let pod = any(&bed, &mut rng, total);
+        let pod = any(&bed, &mut rng, REPLICAS);
         flow.fault(format!("SIGSTOP of {}", pod.name()), async {
             assert!(pod.signal("STOP"));
             sleep(LONGER_THAN_A_LEASE).await;
             assert!(pod.signal("CONT"));
-            wait_all_ready(&bed, total).await;
+            wait_all_ready(&bed, REPLICAS).await;
         })
         .await;
         pause(&mut rng, 0..5_000).await;
@@ -99,21 +100,18 @@ async fn a_replica_that_stood_still_for_longer_than_its_lease_starts_nothing() {
 #[tokio::test]
 #[ignore = "long: 8 minutes"]
 async fn a_replica_that_is_cut_off_from_the_api_only_tells_nothing() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let mut rng = Rng::with_seed(seed());
-    let flow = Flow::start(&bed, "cut off from the API", seed()).await;
+    let (bed, flow, mut rng) = begin("cut off from the API").await;
     for network in [Network::Cut, Network::AnswersCut]
         .into_iter()
         .cycle()
         .take(8)
     {
-        let pod = any(&bed, &mut rng, total);
+        let pod = any(&bed, &mut rng, REPLICAS);
         flow.fault(format!("{network:?} of {}", pod.name()), async {
             pod.network(network);
             sleep(LONGER_THAN_A_LEASE).await;
             pod.network(Network::Open);
-            wait_all_ready(&bed, total).await;
+            wait_all_ready(&bed, REPLICAS).await;
         })
         .await;
         pause(&mut rng, 0..5_000).await;
@@ -124,9 +122,7 @@ async fn a_replica_that_is_cut_off_from_the_api_only_tells_nothing() {
 #[tokio::test]
 #[ignore = "long: 3 minutes"]
 async fn of_two_processes_of_one_pod_one_tells() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let flow = Flow::start(&bed, "two processes of one pod", seed()).await;
+    let (bed, flow, _) = begin("two processes of one pod").await;
     // The second one stands by, and takes over; the first one comes back, and stands by.
     let pod = bed.kubelet.pod(&name(1));
     pod.start_twin();
@@ -144,7 +140,7 @@ async fn of_two_processes_of_one_pod_one_tells() {
     flow.wait_for_more(40).await;
     flow.fault("the end of the twin", async {
         pod.end_twin();
-        wait_all_ready(&bed, total).await;
+        wait_all_ready(&bed, REPLICAS).await;
     })
     .await;
     flow.wait_for_more(20).await;
@@ -154,9 +150,7 @@ async fn of_two_processes_of_one_pod_one_tells() {
 #[tokio::test]
 #[ignore = "long: 4 minutes"]
 async fn of_two_pods_with_one_ordinal_one_tells() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let flow = Flow::start(&bed, "two pods with one ordinal", seed()).await;
+    let (bed, flow, _) = begin("two pods with one ordinal").await;
     flow.wait_for_more(20).await;
     let old = bed.kubelet.pod(&name(1));
     // The kubelet learns of nothing, but the process still reaches the API server, until its token is no longer taken: its pod is gone. Somebody has
@@ -182,9 +176,7 @@ async fn of_two_pods_with_one_ordinal_one_tells() {
 #[tokio::test]
 #[ignore = "long: 4 minutes"]
 async fn the_shard_of_a_node_that_is_gone_is_served_by_another_replica() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let flow = Flow::start(&bed, "a node without power", seed()).await;
+    let (bed, flow, _) = begin("a node without power").await;
     flow.wait_for_more(20).await;
     let dead = bed.kubelet.pod(&name(0));
     // Nobody deletes the pod, so the StatefulSet does not replace it.
@@ -196,7 +188,7 @@ async fn the_shard_of_a_node_that_is_gone_is_served_by_another_replica() {
     flow.wait_for_more(60).await;
     flow.fault("alertkube-0 with power", async {
         dead.node(Node::Up);
-        wait_all_ready(&bed, total).await;
+        wait_all_ready(&bed, REPLICAS).await;
     })
     .await;
     flow.wait_for_more(20).await;
@@ -206,16 +198,14 @@ async fn the_shard_of_a_node_that_is_gone_is_served_by_another_replica() {
 #[tokio::test]
 #[ignore = "long: 4 minutes"]
 async fn an_api_server_that_is_down_for_a_minute_loses_nothing() {
-    let total = 3;
-    let mut bed = Bed::with_replicas(total).await;
-    let flow = Flow::start(&bed, "no API server for a minute", seed()).await;
+    let (mut bed, flow, _) = begin("no API server for a minute").await;
     flow.wait_for_more(20).await;
     flow.fault("the API server is down", async {
         bed.plane.kill_apiserver();
         sleep(Duration::from_secs(60)).await;
         bed.plane.start_apiserver().await;
         // Whoever ends because of it has ended by now.
-        wait_all_ready(&bed, total).await;
+        wait_all_ready(&bed, REPLICAS).await;
     })
     .await;
     flow.wait_for_more(40).await;
@@ -225,17 +215,15 @@ async fn an_api_server_that_is_down_for_a_minute_loses_nothing() {
 #[tokio::test]
 #[ignore = "long: 4 minutes"]
 async fn without_rights_on_leases_and_states_nothing_is_told_falsely() {
-    let total = 3;
-    let bed = Bed::with_replicas(total).await;
-    let flow = Flow::start(&bed, "no rights on Leases and states", seed()).await;
+    let (bed, flow, _) = begin("no rights on Leases and states").await;
     flow.wait_for_more(20).await;
     flow.fault("no rights in the own namespace", async {
         bed.plane
             .kubectl(&["-n", ALERTKUBE, "delete", "rolebinding", ALERTKUBE])
             .await;
         sleep(LONGER_THAN_A_LEASE).await;
-        bed.apply(total).await;
-        wait_all_ready(&bed, total).await;
+        bed.apply(REPLICAS).await;
+        wait_all_ready(&bed, REPLICAS).await;
     })
     .await;
     flow.wait_for_more(40).await;

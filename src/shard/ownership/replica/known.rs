@@ -52,14 +52,9 @@ impl Portions {
 }
 
 impl<A: Alerts> Replica<A> {
-    /// Whether what is remembered about a key is known: a portion of a shard that was told as [`Known`](Change::Known), and is not forgotten since, has it. Whether
+    /// The shard in whose [alerts](Self::alerts) it is known what is remembered about a key: a portion of it that was told as [`Known`](Change::Known), and is not
+    /// forgotten since, has the key. In a hand-over that is its old shard until that one is written for the last time, and its new one when it has adopted. Whether
     /// something may be sent for it is another question.
-    pub fn knows(&self, key: &ShardKey) -> bool {
-        self.home(key).is_some()
-    }
-
-    /// The shard in whose [alerts](Self::alerts) it is known what is remembered about a key. In a hand-over that is its old shard until that one is written for the
-    /// last time, and its new one when it has adopted.
     pub fn home(&self, key: &ShardKey) -> Option<Shard> {
         let knowing = |shard: &Shard| {
             self.known.get(shard).is_some_and(|told| {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{
     super::{super::ShardKey, Alerts, Shard},
     Object, Purpose, Replica, Step,
-    held::{self, Held},
+    held::Held,
 };
 
 impl<A: Alerts> Replica<A> {
@@ -31,13 +31,6 @@ impl<A: Alerts> Replica<A> {
         }
         book.touch();
         Some(&mut book.state.alerts)
-    }
-
-    /// The alerts of all shards whose state has been read.
-    pub fn books(&self) -> impl Iterator<Item = (Shard, &A)> {
-        self.held
-            .iter()
-            .filter_map(|(shard, held)| Some((*shard, &held.book.as_ref()?.state.alerts)))
     }
 
     /// Something is about to be sent for a key for the first time, and its [alerts](Self::alerts_mut) say so by now: they are written at once, and
@@ -71,10 +64,11 @@ impl<A: Alerts> Replica<A> {
     }
 
     /// Whether the alerts of a shard are written as they are now.
+    #[cfg(test)]
     pub fn is_saved(&self, shard: Shard) -> bool {
         let held = self.held.get(&shard);
         held.and_then(|held| held.book.as_ref())
-            .is_some_and(held::Book::is_saved)
+            .is_some_and(super::held::Book::is_saved)
     }
 
     /// About since when, in any state, there is a change that is not written.

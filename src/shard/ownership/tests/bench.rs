@@ -137,6 +137,10 @@ impl Bench {
     pub fn may_send(&self, key: &ShardKey) -> bool {
         self.replica.may_send(key, self.now, s(3))
     }
+
+    pub fn knows(&self, key: &ShardKey) -> bool {
+        self.replica.home(key).is_some()
+    }
 }
 
 pub const OWN: Shard = shard(1, 3);

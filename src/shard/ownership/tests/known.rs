@@ -31,7 +31,7 @@ fn what_is_read_is_known_and_what_is_lost_is_forgotten() {
     assert_eq!(said(&mut bench), []);
     bench.server.set_lease(OWN, mk_lease("2/3/other", 1));
     bench.watch();
-    assert!(!bench.replica.knows(&own_key()));
+    assert!(!bench.knows(&own_key()));
     bench.settle();
     assert_eq!(said(&mut bench), [Change::Forgot(OWN)]);
 }
@@ -43,7 +43,7 @@ fn a_lease_that_is_renewed_late_is_not_forgotten() {
     bench.refuse = |call| matches!(call, Call::WriteLease { .. });
     bench.wait(30);
     assert!(!bench.may_send(&own_key()));
-    assert!(bench.replica.knows(&own_key()));
+    assert!(bench.knows(&own_key()));
     assert_eq!(said(&mut bench), []);
 }
 
@@ -72,21 +72,21 @@ fn a_state_that_cannot_be_read_is_known_as_far_as_it_can_be_and_again_when_it_is
 fn in_a_hand_over_each_portion_is_known_when_it_was_adopted() {
     let (mut bench, [first, second]) = handing_over();
     said(&mut bench);
-    assert!(!bench.replica.knows(&first) && !bench.replica.knows(&second));
+    assert!(!bench.knows(&first) && !bench.knows(&second));
     acknowledge(&mut bench, 1);
     bench.settle();
     assert_eq!(said(&mut bench), [Change::Known(OWN, Some(shard(1, 2)))]);
-    assert!(!bench.replica.knows(&first) && bench.replica.knows(&second));
+    assert!(!bench.knows(&first) && bench.knows(&second));
     acknowledge(&mut bench, 0);
     bench.settle();
     assert_eq!(said(&mut bench), [Change::Known(OWN, Some(shard(0, 2)))]);
-    assert!(bench.replica.knows(&first));
+    assert!(bench.knows(&first));
     // When it is over, all was said; who takes the shard then, hears it in one.
     bench.server.set_record(mk_record(2, 3, None));
     bench.watch();
     bench.settle();
     assert_eq!(said(&mut bench), []);
-    assert!(bench.replica.knows(&first) && bench.replica.knows(&second));
+    assert!(bench.knows(&first) && bench.knows(&second));
     bench.server.set_lease(OWN, mk_lease("", 2));
     bench.watch();
     bench.settle();
@@ -144,7 +144,7 @@ fn what_is_not_handed_over_is_forgotten_with_its_epoch() {
     // The record was deleted, and made anew.
     bench.server.set_record(mk_record(5, 3, None));
     bench.watch();
-    assert!(!bench.replica.knows(&own_key()));
+    assert!(!bench.knows(&own_key()));
     bench.settle();
     assert_eq!(
         said(&mut bench),
@@ -162,7 +162,7 @@ fn a_replica_that_stops_forgets_after_its_last_sends() {
     );
     bench.replica.stop();
     bench.settle();
-    assert!(bench.replica.knows(&own_key()));
+    assert!(bench.knows(&own_key()));
     bench.replica.end_send(&own_key());
     bench.settle();
     assert_eq!(said(&mut bench), [Change::Forgot(OWN)]);

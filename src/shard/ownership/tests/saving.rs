@@ -125,7 +125,7 @@ fn what_a_former_holder_writes_before_the_fence_is_taken_over() {
         fence = fence.or_else(|| writes.into_iter().next());
     }
     let fence = fence.unwrap();
-    assert!(bench.replica.knows(&own_key()));
+    assert!(bench.knows(&own_key()));
     bench.changes.clear();
     // It was under way when the Lease was lost, and lands now.
     overwrite(&mut bench, "2/3/z", 0, 2);
