@@ -342,7 +342,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        notify::{Late, Message, SendError},
+        notify::{Late, Message, Reference, SendError},
         shard::ownership::Timing,
         sim::{self, Fault, On, PODS, Server, pods::mk_pod},
     };
@@ -363,9 +363,9 @@ mod tests {
             1
         }
 
-        async fn send(&self, _: &Message) -> Result<(), SendError> {
+        async fn send(&self, _: &Message) -> Result<Option<Reference>, SendError> {
             _ = self.0.send(());
-            Ok(())
+            Ok(None)
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use alertkube::{
     app::{App, Options},
     cluster::{Clock, install_crypto_provider},
-    notify::{Event, Late, Message, Receiver, SendError},
+    notify::{Event, Late, Message, Receiver, Reference, SendError},
     shard::Sharder,
     sim::{self, DeleteOptions, End, Fault, On, PODS, Server, Verb, pods::mk_pod},
 };
@@ -74,7 +74,7 @@ impl Receiver for Recorder {
         4
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let firing = match message.event {
             Event::Fired | Event::Changed => true,
             Event::Resolved(_) | Event::FiredAndResolved(_) => false,
@@ -87,7 +87,7 @@ impl Receiver for Recorder {
                 firing,
             });
         });
-        Ok(())
+        Ok(None)
     }
 }
 

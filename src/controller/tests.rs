@@ -4,6 +4,7 @@ mod histories;
 mod world;
 
 use futures::stream;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::*;
@@ -46,6 +47,65 @@ async fn a_restart_is_silent() {
     world.start(0, 1, "test");
     world.pass(Duration::from_secs(600)).await;
     assert_eq!(told(&mut world), []);
+}
+
+/// From one replica to two, and what was paged goes on.
+async fn rescale(world: &mut world::World) {
+    world.start(1, 2, "test");
+    world.stop(0);
+    world.start(0, 2, "test");
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(world.objects.record.as_ref().unwrap().1.active, 2);
+    assert_eq!(told(world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receivers_reference_comes_back_with_the_resolve_also_after_a_restart_and_a_rescale() {
+    let mut world = paging();
+    world.stop(0);
+    as_json(&mut world, ONLY, |_| ());
+    world.start(0, 1, "test");
+    rescale(&mut world).await;
+    world.set_pod(0, None);
+    world.pass(Duration::from_secs(600)).await;
+    let [ended] = &world.told[..] else {
+        panic!("{:?}", world.told)
+    };
+    assert!(!ended.message.event.is_firing(), "{ended:?}");
+    let key = ended.message.alert.dedup_key();
+    assert_eq!(ended.message.reference, notify::Reference::new(&key));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_later_version_has_written_besides_is_still_there_for_it() {
+    let mut world = paging();
+    world.stop(0);
+    as_json(&mut world, ONLY, |record| {
+        record["acknowledgements"] = json!([{"by": "ops", "until": 1.5}]);
+        record["receivers"]["recorder"][0]["escalation"] = json!({"level": 2});
+    });
+    world.start(0, 1, "test");
+    rescale(&mut world).await;
+    let remembered = world.remembered();
+    let [(_, record)] = &remembered[..] else {
+        panic!("{remembered:?}")
+    };
+    let record = serde_json::to_value(&**record).unwrap();
+    assert_eq!(
+        record["acknowledgements"],
+        json!([{"by": "ops", "until": 1.5}])
+    );
+    let debt = &record["receivers"]["recorder"][0];
+    assert_eq!(debt["escalation"], json!({"level": 2}));
+}
+
+/// Changes what is remembered in the way in which it is written.
+fn as_json(world: &mut world::World, shard: Shard, change: impl Fn(&mut Value)) {
+    world.rewrite(shard, |remembered| {
+        let mut json = serde_json::to_value(&*remembered).unwrap();
+        change(&mut json);
+        *remembered = serde_json::from_value(json).unwrap();
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Standing, message::Owed};
 use crate::{
@@ -15,6 +16,10 @@ use crate::{
 
 /// How many members of an alert are written down with what is owed about it. The description names as many as anybody reads.
 const MEMBERS: usize = 50;
+
+/// What another version of the program has written besides, by its fields' names. It is not understood, and carried along, so that it is still there for
+/// those who understand it.
+pub type Besides = Map<String, Value>;
 
 /// What one receiver holds and is owed about one alert.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +35,9 @@ pub struct Debt {
     /// What it has yet to be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<OwedDebt>,
+    /// What is not understood.
+    #[serde(flatten)]
+    pub besides: Besides,
 }
 
 /// What a receiver has yet to be told, as it is written down: `Owed` without the moment of this process.
@@ -82,6 +90,7 @@ impl Standing {
             labels,
             annotations,
             starts_at,
+            reference: _,
         } = self.clone();
         let label = |name| labels.get(name).unwrap_or_default();
         let rule = rules::named(label("alertname")).unwrap_or(&rules::RETIRED);

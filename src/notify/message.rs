@@ -20,6 +20,8 @@ pub struct Message {
     /// Other label sets under which the receiver may hold this very alert as firing, because its severity or its reason was another one. Where the
     /// label set is the identity, they end with this message.
     pub stale: Vec<Standing>,
+    /// How the receiver knows this alert, as it said when it took the message before.
+    pub reference: Option<Reference>,
     /// How many transitions this message stands for: 1, or more if some came while the receiver could not be reached.
     pub transitions: u32,
     /// Send as little as possible: the full message was refused, and its content may be why.
@@ -65,6 +67,32 @@ pub struct Standing {
     pub annotations: Labels,
     /// Since when its condition stood.
     pub starts_at: Timestamp,
+    /// How the receiver knows it, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
+}
+
+/// How a receiver knows an alert that it was told of: the id of a message that it can change later, for example. It means nothing to anybody else. No secret: it is
+/// written down, and may be logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reference(Box<str>);
+
+impl Reference {
+    /// The longest one, in bytes: there is one for each alert in the state.
+    pub const MAX_BYTES: usize = 256;
+
+    /// A reference; nothing, if the text is empty or too long to be one.
+    pub fn new(text: &str) -> Option<Self> {
+        (1..=Self::MAX_BYTES)
+            .contains(&text.len())
+            .then(|| Self(text.into()))
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 impl From<&Alert> for Standing {
@@ -73,6 +101,7 @@ impl From<&Alert> for Standing {
             labels: alert.labels.clone(),
             annotations: alert.annotations.clone(),
             starts_at: alert.starts_at,
+            reference: None,
         }
     }
 }
@@ -103,6 +132,7 @@ impl Message {
             alert,
             at,
             stale: Vec::new(),
+            reference: None,
             transitions: 1,
             minimal: false,
         }

@@ -17,9 +17,9 @@ mod worker;
 use std::{future::Future, time::Duration};
 
 pub use client::{SEND_TIMEOUT, http_client};
-pub use debt::{Debt, Ledger, OwedDebt};
+pub use debt::{Besides, Debt, Ledger, OwedDebt};
 pub use error::{Reason, SendError, Verdict};
-pub use message::{Event, Late, Message, Standing};
+pub use message::{Event, Late, Message, Reference, Standing};
 pub use secret::Secret;
 pub use worker::{Handle, Queue, Worker};
 
@@ -49,10 +49,16 @@ pub trait Receiver: Send + Sync + 'static {
 
     /// Delivers a message, once: the caller retries. It may be dropped before it ends.
     ///
+    /// What it returns comes back as [`Message::reference`] with what follows about the same alert, also after a restart and from another replica, until the alert
+    /// is over. Without a new one, the one before stays.
+    ///
     /// # Errors
     ///
     /// The message did not arrive, or nobody knows whether it did.
-    fn send(&self, message: &Message) -> impl Future<Output = Result<(), SendError>> + Send;
+    fn send(
+        &self,
+        message: &Message,
+    ) -> impl Future<Output = Result<Option<Reference>, SendError>> + Send;
 }
 
 /// A client for tests. (`main` installs the TLS provider; here it is whoever comes first.)

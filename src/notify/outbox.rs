@@ -16,7 +16,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    Debt, Event, Late, Message, OwedDebt, SendError, Standing, Verdict,
+    Besides, Debt, Event, Late, Message, OwedDebt, Reference, SendError, Standing, Verdict,
     backoff::{self, Backoff},
     message::Owed,
     schedule::{EntryId, Rank, Schedule},
@@ -112,6 +112,8 @@ struct Entry {
     /// What it may hold as firing besides, after attempts whose end is unknown.
     doubtful: Vec<Standing>,
     owed: Option<Owed>,
+    /// What was written down besides.
+    besides: Besides,
     in_flight: Option<InFlight>,
     /// Failures in a row, ...
     failures: u32,
@@ -189,6 +191,7 @@ impl Outbox {
             let (id, entry) = self.entry(debt.identity.clone(), subject);
             entry.standing.clone_from(&debt.standing);
             entry.doubtful.clone_from(&debt.doubtful);
+            entry.besides.clone_from(&debt.besides);
             entry.owed = debt.owed.as_ref().map(|owed| Owed {
                 notice: Arc::clone(&owed.notice),
                 transitions: owed.transitions,
@@ -289,11 +292,11 @@ impl Outbox {
         None
     }
 
-    /// Ends an attempt: with an error, or well. One that is not known, or has ended, counts as delivered without a wait.
+    /// Ends an attempt: with an error, or well, and then with the receiver's reference if it has given one. One that is not known, or has ended, counts as delivered without a wait.
     pub fn finish(
         &mut self,
         attempt: AttemptId,
-        error: Option<&SendError>,
+        result: Result<Option<Reference>, &SendError>,
         now: Instant,
     ) -> Finished {
         let id = attempt.entry;
@@ -307,11 +310,11 @@ impl Outbox {
                 waited: Duration::ZERO,
             };
         };
-        let finished = match error {
-            None => Finished::Delivered {
-                waited: entry.delivered(sent, now),
+        let finished = match result {
+            Ok(reference) => Finished::Delivered {
+                waited: entry.delivered(sent, reference, now),
             },
-            Some(error) => {
+            Err(error) => {
                 if let Verdict::Retry { after: Some(after) } = error.verdict {
                     let until = now + after.min(MAX_PAUSE);
                     self.paused_until = self.paused_until.max(Some(until));
@@ -414,6 +417,7 @@ impl Entry {
             standing: None,
             doubtful: Vec::new(),
             owed: None,
+            besides: Besides::new(),
             in_flight: None,
             failures: 0,
             failing_since: None,
@@ -438,6 +442,7 @@ impl Entry {
             standing: self.standing.clone(),
             doubtful,
             owed: owed.as_ref().map(OwedDebt::from),
+            besides: self.besides.clone(),
         }
     }
 
@@ -482,6 +487,7 @@ impl Entry {
         let owed = self.owed.take()?;
         let mut message = Message::new(event, &owed.notice);
         message.transitions = owed.transitions;
+        message.reference = self.reference().cloned();
         message.minimal = self.minimal;
         if send_resolved {
             let held = self.standing.iter().chain(&self.doubtful);
@@ -500,15 +506,28 @@ impl Entry {
         Some(message)
     }
 
+    /// How the receiver knows it.
+    fn reference(&self) -> Option<&Reference> {
+        self.standing.as_ref()?.reference.as_ref()
+    }
+
     /// The receiver has taken it. How long it waited for it.
-    fn delivered(&mut self, sent: InFlight, now: Instant) -> Duration {
+    fn delivered(
+        &mut self,
+        sent: InFlight,
+        reference: Option<Reference>,
+        now: Instant,
+    ) -> Duration {
         let waited = now.saturating_duration_since(sent.owed.since);
         self.failures = 0;
         self.failing_since = None;
         self.minimal = false;
         self.doubtful.clear();
         if sent.event.is_firing() {
-            self.standing = Some(sent.told);
+            self.standing = Some(Standing {
+                reference: reference.or_else(|| self.reference().cloned()),
+                ..sent.told
+            });
             if sent.owed.is_over() {
                 // It was told in two steps: the end is still owed.
                 let end = Owed {

@@ -14,7 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, error, info, warn};
 
 use super::{
-    Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, SendError, Verdict,
+    Attempt, AttemptId, Counts, Debt, Finished, Ledger, Outbox, Receiver, Reference, SendError,
+    Verdict,
 };
 use crate::{
     alert::{Labels, Notice},
@@ -109,12 +110,12 @@ impl Handle {
         &self,
         id: AttemptId,
         subject: &Subject,
-        error: Option<&SendError>,
+        result: Result<Option<Reference>, &SendError>,
         ledger: Option<&dyn Ledger>,
     ) -> Finished {
         // Until it is noted, nothing is handed over: what is newer must not be overwritten.
         let mut outbox = self.outbox();
-        let finished = outbox.finish(id, error, Instant::now());
+        let finished = outbox.finish(id, result, Instant::now());
         if let Some(ledger) = ledger {
             ledger.note(self.0.receiver, subject, outbox.debts(subject));
         }
@@ -242,7 +243,7 @@ struct Ended {
     subject: Subject,
     alert: String,
     minimal: bool,
-    result: Result<(), SendError>,
+    result: Result<Option<Reference>, SendError>,
     took: Duration,
 }
 
@@ -277,8 +278,11 @@ impl<R: Receiver> Run<R> {
             tokio::select! {
                 Some(ended) = under_way.next() => {
                     faults::pass(Point::Sent);
-                    let error = ended.result.as_ref().err();
-                    let finished = handle.finish(ended.id, &ended.subject, error, ledger.as_deref());
+                    let result = match &ended.result {
+                        Ok(reference) => Ok(reference.clone()),
+                        Err(error) => Err(error),
+                    };
+                    let finished = handle.finish(ended.id, &ended.subject, result, ledger.as_deref());
                     log.attempt(&ended, finished);
                     faults::pass(Point::Noted);
                     // Only now: whoever waits for the attempt writes down what is noted.
@@ -358,7 +362,7 @@ impl Log {
         let reason = result.as_ref().err().map(|error| error.reason);
         metrics.send_finished(receiver, reason, *took);
         match (result, finished) {
-            (Ok(()), _) => {
+            (Ok(_), _) => {
                 debug!(
                     receiver,
                     alert,

@@ -247,20 +247,21 @@ impl Check<'_> {
         self.parsed(variable, parsed, || Shown(None))
     }
 
-    /// Durations that work together, and leave time for an attempt to send: a page that could never leave would only be owed.
+    /// Durations that work together, and leave time for an attempt to send, at any moment between two renewals: a page that could leave only right after one, or
+    /// never, would be late, or only be owed.
     fn timing(&mut self, lease: Duration, deadline: Duration, retry: Duration) -> Option<Timing> {
         let timing = Timing::new(lease, deadline, retry)
             .map_err(|error| self.0.push(error.into()))
             .ok()?;
-        if timing.safe_for() >= SEND_TIMEOUT {
+        if timing.safe_for() >= SEND_TIMEOUT.saturating_add(retry) {
             return Some(timing);
         }
         self.0.push(Problem::Invalid {
             variable: LEASE_DURATION,
             value: Shown(Some(format!("{lease:?}"))),
             reason: format!(
-                "too short to page: an attempt may take {SEND_TIMEOUT:?}, and must end within {:?}, which is the duration less a margin for \
-                 clocks that drift; set it to 15s, or more",
+                "too short to page: an attempt may take {SEND_TIMEOUT:?}, begins up to {retry:?} (ALERTKUBE_LEASE_RETRY_PERIOD) after a renewal, and must end within \
+                 {:?} of it, which is the duration less a margin for clocks that drift; make it longer, or renew more often",
                 timing.safe_for()
             ),
         });
@@ -500,7 +501,7 @@ mod tests {
         the environment is not valid:
           ALERTKUBE_LEASE_RETRY_PERIOD is 2s: set it above 0 s, and to at most 1.5s, half of ALERTKUBE_LEASE_RENEW_DEADLINE
         the environment is not valid:
-          ALERTKUBE_LEASE_DURATION="10s": too short to page: an attempt may take 10s, and must end within 9.5s, which is the duration less a margin for clocks that drift; set it to 15s, or more
+          ALERTKUBE_LEASE_DURATION="10s": too short to page: an attempt may take 10s, begins up to 2s (ALERTKUBE_LEASE_RETRY_PERIOD) after a renewal, and must end within 9.5s of it, which is the duration less a margin for clocks that drift; make it longer, or renew more often
         "#
         );
         // Of a duration that cannot be read, nothing follows.
@@ -508,16 +509,18 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_to_send_fits_into_the_shortest_lease() {
-        let lease = |duration| {
+    fn an_attempt_to_send_fits_between_two_renewals_of_the_shortest_lease() {
+        let lease = |duration, retry| {
             settings(&[
                 ("ALERTKUBE_LEASE_DURATION", duration),
                 ("ALERTKUBE_LEASE_RENEW_DEADLINE", "8s"),
+                ("ALERTKUBE_LEASE_RETRY_PERIOD", retry),
             ])
         };
-        lease("10s").unwrap_err();
-        let timing = lease("11s").unwrap().timing;
+        lease("12s", "2s").unwrap_err();
+        lease("13s", "3s").unwrap_err();
+        let timing = lease("13s", "2s").unwrap().timing;
         let renewed = tokio::time::Instant::now();
-        assert!(timing.may_start(renewed, renewed, SEND_TIMEOUT));
+        assert!(timing.may_start(renewed, renewed + timing.retry_period(), SEND_TIMEOUT));
     }
 }

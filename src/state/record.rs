@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Record;
 use crate::{
     alert::{Labels, Memory, Notice, Transition},
-    notify::{Debt, OwedDebt},
+    notify::{Besides, Debt, OwedDebt},
     time::before,
 };
 
@@ -35,6 +35,10 @@ pub struct Remembered {
     /// The alerts that have ended of late.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<Ended>,
+    /// What is not understood. A later version that writes more than this one does has to be able to tell what of it still counts: here, what it belongs to may have
+    /// ended meanwhile.
+    #[serde(flatten)]
+    pub besides: Besides,
 }
 
 /// An alert that has ended. Without it, a replica that takes over could not tell whether what it saw begin and end was told to anybody.
@@ -48,7 +52,13 @@ pub struct Ended {
 
 impl Record for Remembered {
     fn is_empty(&self) -> bool {
-        self.memory.is_empty() && self.receivers.is_empty() && self.ended.is_empty()
+        let Self {
+            memory,
+            receivers,
+            ended,
+            besides,
+        } = self;
+        memory.is_empty() && receivers.is_empty() && ended.is_empty() && besides.is_empty()
     }
 
     fn weight(&self) -> usize {
@@ -58,12 +68,33 @@ impl Record for Remembered {
             + MEMBER_WEIGHT * self.memory.objects()
             + DEBT_WEIGHT * debts().count()
             + OWED_WEIGHT * owed.count()
-            + DEBT_WEIGHT * self.ended.len()
+            + DEBT_WEIGHT * (self.ended.len() + self.besides.len())
     }
 
     fn adopt(&mut self, older: &Self) {
         if self.is_empty() {
             self.clone_from(older);
+            return;
+        }
+        // Of the alerts that only the older one knows, receivers may hold some that are over by now: nobody else would tell them.
+        for (receiver, debts) in &older.receivers {
+            let known = self.receivers.get(receiver).map_or(&[][..], Vec::as_slice);
+            let identities = known.iter().map(|debt| &debt.identity);
+            let seen: Vec<_> = identities
+                .chain(self.ended.iter().map(|ended| &ended.identity))
+                .collect();
+            let missing: Vec<_> = debts
+                .iter()
+                .filter(|debt| !seen.contains(&&debt.identity))
+                .cloned()
+                .collect();
+            if !missing.is_empty() {
+                let debts = self.receivers.entry(receiver.clone()).or_default();
+                debts.extend(missing);
+            }
+        }
+        for (field, value) in &older.besides {
+            self.besides.entry(field).or_insert_with(|| value.clone());
         }
     }
 }
@@ -131,3 +162,6 @@ impl Remembered {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    notify::{OwedDebt, Standing},
+    notify::{Besides, OwedDebt, Standing},
     shard::ownership::Holder,
     testing::{START, at},
 };
@@ -243,6 +243,7 @@ fn mk_debt(notice: Notice, delivered: bool) -> Debt {
             fired: true,
             ended: false,
         }),
+        besides: Besides::new(),
     }
 }
 

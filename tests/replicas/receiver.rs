@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use alertkube::notify::{Event, Late, Message, Receiver, SendError};
+use alertkube::notify::{Event, Late, Message, Receiver, Reference, SendError};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -105,12 +105,16 @@ impl Receiver for Recorder {
         4
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let weather = *self.log.weather.lock().unwrap();
+        let key = message.alert.dedup_key();
+        let reference = Reference::new(&key);
+        // Whoever tells of it, and whatever has failed: a reference is that of the same alert.
+        assert!(message.reference.is_none() || message.reference == reference);
         let sent = Sent {
             by: self.by,
             workload: message.alert.labels.get("workload").unwrap().to_owned(),
-            key: message.alert.dedup_key(),
+            key,
             event: message.event,
             at: Instant::now(),
             end: None,
@@ -127,7 +131,7 @@ impl Receiver for Recorder {
             index,
         };
         match weather {
-            Weather::Fine => Ok(()),
+            Weather::Fine => Ok(reference),
             Weather::Down => {
                 let mut error = SendError::timeout(TIME_OUT);
                 error.may_have_arrived = false;
@@ -135,7 +139,7 @@ impl Receiver for Recorder {
             }
             Weather::AnswersLost | Weather::Lost => {
                 sleep(10 * TIME_OUT).await;
-                Ok(())
+                Ok(reference)
             }
         }
     }

@@ -338,7 +338,8 @@ impl World {
                 if arrived {
                     self.told.hear(&attempt.message, index)?;
                 }
-                replica.outbox.finish(attempt.id, error.as_ref(), instant);
+                let result = error.as_ref().map_or(Ok(None), Err);
+                replica.outbox.finish(attempt.id, result, instant);
             }
         }
         Ok(())

@@ -207,6 +207,19 @@ fn who_has_seen_it_first_is_right() {
 }
 
 #[test]
+fn what_is_pending_is_written_only_if_the_cluster_does_not_tell_since_when() {
+    let mut engine = mk_engine();
+    see(&mut engine, mk_pod("web-1").not_ready(at(0)), at(0));
+    assert_eq!(engine.alerts(at(100))[0].state, State::Pending);
+    assert_eq!(written(&engine), []);
+
+    let mut engine = mk_engine();
+    see(&mut engine, looping(), at(0));
+    assert_eq!(engine.alerts(at(100))[0].state, State::Pending);
+    assert_eq!(written(&engine).len(), 1);
+}
+
+#[test]
 fn a_gap_that_was_too_short_to_begin_anew_stays_one() {
     // Not ready for 3 minutes, ready for one, and not ready again: with the hold of 2 minutes, that is one stretch.
     let mut before = mk_engine();

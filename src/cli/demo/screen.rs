@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 
 use crate::notify::{
-    Event, Late, Message, Receiver, SendError,
+    Event, Late, Message, Receiver, Reference, SendError,
     receivers::{Stdout, Style},
 };
 
@@ -174,7 +174,7 @@ impl Receiver for Shown {
         self.stdout.max_in_flight()
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         self.tally.count(self.shard, message);
         self.stdout.send(message).await
     }

@@ -9,7 +9,7 @@ use crate::{
     cluster::Pod,
     coordinator::Coordinator,
     custody::Keeper,
-    notify::{Late, Message, Outbox, SendError},
+    notify::{Late, Message, Outbox, Reference, SendError},
     shard::ownership::{Holder, Shard, Timing},
     state::{Records, Remembered},
     testing::{Objects, START},
@@ -243,10 +243,14 @@ impl World {
             }
             let mut error = SendError::timeout(Duration::from_secs(1));
             error.may_have_arrived = self.weather != Weather::Down;
-            let error = (self.weather != Weather::Fine).then_some(&error);
+            let result = if self.weather == Weather::Fine {
+                Ok(Reference::new(&attempt.message.alert.dedup_key()))
+            } else {
+                Err(&error)
+            };
             let subject = &attempt.message.alert.subject;
             life.handle
-                .finish(attempt.id, subject, error, Some(&life.keeper));
+                .finish(attempt.id, subject, result, Some(&life.keeper));
         }
         busy
     }

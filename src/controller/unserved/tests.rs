@@ -25,7 +25,7 @@ use crate::{
     coordinator::{Access, Clients, Coordinator, Names},
     custody::{Custody, Keeper},
     http::{Health, Metrics},
-    notify::{Late, Message, Receiver, SendError, Worker},
+    notify::{Late, Message, Receiver, Reference, SendError, Worker},
     rules::SHARD_NOT_SERVED,
     shard::ownership::{Shard, Timing},
     sim::{CONFIG_MAPS, Fault, On, Options, Server},
@@ -58,13 +58,13 @@ impl Receiver for Pager {
         1
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let alert = &message.alert;
         assert_eq!(alert.labels.get("alertname"), Some(SHARD_NOT_SERVED.name));
         let shard = alert.labels.get("shard").unwrap().to_owned();
         let told = (self.replica, shard, message.event.is_firing());
         self.told.lock().unwrap().push(told);
-        Ok(())
+        Ok(None)
     }
 }
 

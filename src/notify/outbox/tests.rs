@@ -40,8 +40,16 @@ impl Bench {
     }
 
     fn finish(&mut self, attempt: &Attempt, result: &Result<(), SendError>) -> Finished {
-        self.outbox
-            .finish(attempt.id, result.as_ref().err(), self.now)
+        let result = result.as_ref().map(|()| None);
+        self.outbox.finish(attempt.id, result, self.now)
+    }
+
+    /// Sends what is due, which arrives; the receiver answers with a reference, or none.
+    fn answer(&mut self, reference: Option<&str>) -> Message {
+        let attempt = self.next().expect("a message is due");
+        let reference = reference.and_then(Reference::new);
+        self.outbox.finish(attempt.id, Ok(reference), self.now);
+        attempt.message
     }
 
     /// Sends what is due, which must be one message, and says that it arrived.
@@ -111,6 +119,40 @@ fn a_page_and_its_resolve_are_sent_in_order_and_then_forgotten() {
     assert_eq!(message.stale, []);
     assert!(bench.outbox.entries.is_empty() && bench.outbox.ids.is_empty());
     assert!(bench.outbox.schedule.is_empty());
+}
+
+#[test]
+fn a_receivers_reference_comes_back_until_the_alert_is_over() {
+    let reference = |message: &Message| Some(message.reference.as_ref()?.as_str().to_owned());
+    let mut bench = Bench::new(Late::OneMessage);
+    bench.push(mk_fired("web"));
+    assert_eq!(reference(&bench.answer(Some("1712.5"))), None);
+    bench.push(mk_changed("web"));
+    // An attempt that fails tells nothing about it, whatever became of it.
+    bench.fail(SendError::timeout(SECOND));
+    bench.wait();
+    assert_eq!(reference(&bench.answer(None)).unwrap(), "1712.5");
+    bench.push(mk_fired("web"));
+    assert_eq!(reference(&bench.answer(Some("1712.9"))).unwrap(), "1712.5");
+
+    // In another process.
+    let subject = mk_alert("web", Severity::Warning).subject;
+    let written = serde_json::to_string(&bench.outbox.debts(&subject)).unwrap();
+    let debts: Vec<Debt> = serde_json::from_str(&written).unwrap();
+    bench.outbox = Outbox::new(true, Late::OneMessage, 8);
+    bench.outbox.restore(&subject, &debts, bench.now);
+    bench.push(mk_resolved("web"));
+    assert_eq!(reference(&bench.answer(None)).unwrap(), "1712.9");
+    // The next one is another one.
+    bench.push(mk_fired("web"));
+    assert_eq!(reference(&bench.answer(None)), None);
+}
+
+#[test]
+fn a_text_that_is_no_reference_is_not_kept() {
+    assert_eq!(Reference::new(""), None);
+    assert!(Reference::new(&"x".repeat(Reference::MAX_BYTES)).is_some());
+    assert_eq!(Reference::new(&"x".repeat(Reference::MAX_BYTES + 1)), None);
 }
 
 #[test]

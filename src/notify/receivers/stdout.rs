@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::{
     alert::{Alert, Member, Resolution, Severity},
-    notify::{Event, Late, Message, Receiver, SendError, Standing},
+    notify::{Event, Late, Message, Receiver, Reference, SendError, Standing},
     text,
 };
 
@@ -86,7 +86,7 @@ impl Receiver for Stdout {
         1
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let text = render(message, self.style)?;
         let stream = Arc::clone(&self.stream);
         let written = tokio::task::spawn_blocking(move || {
@@ -99,7 +99,9 @@ impl Receiver for Stdout {
             stream.flush()
         });
         match written.await {
-            Ok(written) => written.map_err(|error| SendError::write(&error)),
+            Ok(written) => written
+                .map(|()| None)
+                .map_err(|error| SendError::write(&error)),
             Err(error) => Err(SendError::write(&std::io::Error::other(error))),
         }
     }
@@ -141,6 +143,7 @@ fn readable(message: &Message, paint: &Paint) -> String {
         at,
         transitions,
         stale,
+        reference: _,
         minimal: _,
     } = message;
     let (colour, symbol, word) = match (event, alert.severity) {

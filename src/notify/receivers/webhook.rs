@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::{
     alert::{Fingerprint, Labels},
-    notify::{Event, Late, Message, Receiver, Secret, SendError, Standing, client::post_json},
+    notify::{
+        Event, Late, Message, Receiver, Reference, Secret, SendError, Standing, client::post_json,
+    },
     text,
 };
 
@@ -68,10 +70,11 @@ impl Receiver for Webhook {
         4
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let payload = Payload::of(message, &self.external_url);
         let body = serde_json::to_vec(&payload).map_err(|error| SendError::encode(&error))?;
-        post_json(&self.client, &self.url, body).await
+        post_json(&self.client, &self.url, body).await?;
+        Ok(None)
     }
 }
 

@@ -74,7 +74,7 @@ impl Receiver for Scripted {
         3
     }
 
-    async fn send(&self, message: &Message) -> Result<(), SendError> {
+    async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let now = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_under_way.fetch_max(now, Ordering::SeqCst);
         let _count = Count(Arc::clone(&self.under_way));
@@ -86,7 +86,7 @@ impl Receiver for Scripted {
         };
         tokio::task::yield_now().await;
         match (self.act)(number, message) {
-            Act::Take => Ok(()),
+            Act::Take => Ok(None),
             Act::Fail(status) => Err(SendError::status(
                 StatusCode::from_u16(status).unwrap(),
                 None,

@@ -1,6 +1,6 @@
 //! Other totals, as real rollouts: one edit of `manifests/sharded`, and one apply.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, future::pending};
 
 use fastrand::Rng;
 
@@ -10,6 +10,9 @@ use crate::{
     oracle::Flow,
     support::Happening,
 };
+
+/// Kills during one rollout, at most.
+const KILLS: usize = 8;
 
 /// Rescales, and waits until the rollout is over and nothing of the old total is left.
 async fn rescale(bed: &Bed, flow: &Flow, from: u32, to: u32) {
@@ -72,8 +75,9 @@ fn granted() -> BTreeSet<String> {
         if let Some(found) = word(line, "resources:") {
             resources = found;
         } else if let Some(verbs) = word(line, "verbs:") {
-            let both = |verb: &String| format!("{verb} {}", resources[0]);
-            granted.extend(verbs.iter().map(both));
+            for resource in &resources {
+                granted.extend(verbs.iter().map(|verb| format!("{verb} {resource}")));
+            }
         }
     }
     granted
@@ -104,8 +108,7 @@ async fn rollouts_to_other_totals_with_kills_on_top_lose_nothing() {
     for step in steps.windows(2) {
         flow.wait_for_more(20).await;
         let kills = async {
-            // Forever: until the rollout is over.
-            loop {
+            for _ in 0..KILLS {
                 pause(&mut rng, 1_000..8_000).await;
                 let most = step[0].max(step[1]);
                 let pods = bed.kubelet.pods();
@@ -115,6 +118,8 @@ async fn rollouts_to_other_totals_with_kills_on_top_lose_nothing() {
                     any(&bed, &mut rng, step[0].min(step[1])).kill();
                 }
             }
+            // Of one replica that is killed again and again, none lives for as long as it takes to get the Lease of the one before.
+            pending::<()>().await;
         };
         tokio::select! {
             () = rescale(&bed, &flow, step[0], step[1]) => {}
