@@ -126,7 +126,7 @@ impl Story {
                 tracing::warn!(
                     "epoch {epoch}: the generation of {active} is active by a new record, so somebody has deleted the old one: what has been paged for is \
                  forgotten, what stands may be paged again, with the same keys, and the resolve of what has ended may be missing"
-                )
+                );
             }
             None => tracing::info!("epoch {epoch}: the generation of {active} is active"),
         }
