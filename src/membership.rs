@@ -313,7 +313,11 @@ impl Shown {
                 replicas,
                 "the StatefulSet wants another number of replicas than there are shards: set ALERTKUBE_SHARD_TOTAL and replicas to the same number (manifests/sharded does so in one place)"
             ),
-            Fit::Misfit => warn!("takes no part: {}", misfit(total, replicas)),
+            Fit::Misfit => warn!(
+                "takes no part, since shard {} is {}",
+                self.keeper.me().shard(),
+                misfit(total, replicas)
+            ),
         }
     }
 
@@ -332,7 +336,10 @@ impl Shown {
             }
             _ if self.keeper.holds_own() && has_record => Check::Good(format!("shard {own} held")),
             (_, Some(holder)) => Check::Bad(format!("shard {own} standing by: {holder} holds it")),
-            (_, None) => Check::Bad(format!("shard {own} not held yet")),
+            (_, None) => Check::Bad(match self.keeper.obstacle() {
+                Some(why) => format!("shard {own} not held: {why}"),
+                None => format!("shard {own} not held yet"),
+            }),
         }];
         let (record, coverage) = self
             .keeper

@@ -112,6 +112,11 @@ impl OpenCluster {
         &self.connection.config.default_namespace
     }
 
+    /// The address of its API server.
+    pub fn server(&self) -> String {
+        cluster::server(&self.connection.config)
+    }
+
     /// Its time.
     pub const fn clock(&self) -> &Clock {
         &self.clock

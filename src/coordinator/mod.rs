@@ -15,7 +15,7 @@ mod watch;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -28,7 +28,7 @@ use tokio::{
     time::Instant,
 };
 
-use self::story::Part;
+use self::{story::Part, trouble::Troubles};
 use crate::{
     cluster::{Clock, ConnectError, Tap, client},
     shard::{
@@ -127,6 +127,8 @@ struct Shared<A> {
     /// What the `StatefulSet` wants.
     replicas: Mutex<Option<u32>>,
     traffic: Mutex<Traffic>,
+    /// What does not work, once there is somebody who tries.
+    troubles: OnceLock<Arc<Troubles>>,
     /// Wakes the loop.
     wake: Notify,
     changes: UnboundedSender<Change>,
@@ -149,6 +151,7 @@ impl<A: Alerts> Coordinator<A> {
             retry_period: timing.retry_period(),
             replicas: Mutex::default(),
             traffic: Mutex::default(),
+            troubles: OnceLock::new(),
             wake: Notify::new(),
             changes,
         };
@@ -190,6 +193,18 @@ impl<A: Alerts> Coordinator<A> {
         match self.look(|replica, now| Part::of(replica, &self.0.me, now)) {
             Part::StandsBy(holder) => Some(holder),
             Part::Takes | Part::Waits(_) | Part::None(_) => None,
+        }
+    }
+
+    /// Why this replica does not hold its own shard, in words, as far as that can be told.
+    pub fn obstacle(&self) -> Option<String> {
+        match self.look(|replica, now| Part::of(replica, &self.0.me, now)) {
+            Part::StandsBy(holder) => Some(format!("{holder} holds it")),
+            Part::Waits(holder) => Some(format!("waits for {holder} to let go")),
+            Part::None(hash) => Some(format!(
+                "the record of the active generation is of the hash {hash:?}, which this version of the program does not know"
+            )),
+            Part::Takes => self.0.troubles.get()?.now(),
         }
     }
 

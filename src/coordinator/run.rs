@@ -57,6 +57,7 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         } = clients;
         let transport = Transport::new(names, clock, leases, config_maps, states);
         let transport = Arc::new(transport);
+        _ = self.0.troubles.set(Arc::clone(&transport.troubles));
         let mut tasks = JoinSet::new();
         let [leases, record, states] = self.watch(&watches, &transport, &mut tasks);
         let mut all_synced = pin!(all([leases, record, states, synced]));
@@ -202,8 +203,9 @@ impl<A: Alerts + Send + 'static> Coordinator<A> {
         replica.allow(fit(active, self.0.me.total, replicas) != Fit::Misfit);
         let Output { requests, changes } = replica.poll(now);
         let part = Part::of(&replica, &self.0.me, now);
+        let expired: BTreeSet<_> = replica.expired(now).collect();
         drop(replica);
-        story.go_on(&self.0.me, &changes, part);
+        story.go_on(&self.0.me, &changes, part, &expired);
         for change in changes {
             // Nobody may listen any more when it stops.
             _ = self.0.changes.send(change);

@@ -1,5 +1,7 @@
 //! What changes, in plain words, for the log.
 
+use std::collections::BTreeSet;
+
 use tokio::time::Instant;
 
 use crate::shard::ownership::{
@@ -50,10 +52,20 @@ pub(super) struct Story {
 }
 
 impl Story {
-    pub fn go_on(&mut self, me: &Holder, changes: &[Change], part: Part) {
+    /// Tells what has changed. The Leases of `expired` are this replica's, and could not be renewed in time.
+    pub fn go_on(
+        &mut self,
+        me: &Holder,
+        changes: &[Change],
+        part: Part,
+        expired: &BTreeSet<Shard>,
+    ) {
         for change in changes {
             match change {
                 Change::Serves(shard) => self.tell_serves(me, *shard),
+                Change::Left(shard) if expired.contains(shard) => tracing::warn!(
+                    "could not renew the Lease of shard {shard} in time: pages for nothing of it until that works again, unless another replica takes over"
+                ),
                 Change::Left(shard) => tracing::info!("does not serve shard {shard} any more"),
                 Change::Record(record) => self.tell_record(record),
                 Change::Incomplete(shard, step) => tell_incomplete(*shard, *step),
@@ -103,8 +115,18 @@ impl Story {
             Some(previous) => tracing::info!(
                 "epoch {epoch}: a generation of {active} is active, the one of {previous} is handed over to it"
             ),
-            None if before.is_some_and(|before| before.epoch == *epoch) => {
+            None if before.as_ref().is_some_and(|before| before.epoch == *epoch) => {
                 tracing::info!("epoch {epoch}: all is handed over to the generation of {active}");
+            }
+            // A change of the total is one epoch, too, but of another total.
+            None if before.is_some_and(|before| {
+                before.active == *active && before.epoch.saturating_add(1) == *epoch
+            }) =>
+            {
+                tracing::warn!(
+                    "epoch {epoch}: the generation of {active} is active by a new record, so somebody has deleted the old one: what has been paged for is \
+                 forgotten, what stands may be paged again, with the same keys, and the resolve of what has ended may be missing"
+                );
             }
             None => tracing::info!("epoch {epoch}: the generation of {active} is active"),
         }
@@ -123,7 +145,7 @@ fn tell_part(me: &Holder, part: &Part) {
         }
         Part::None(hash) => tracing::error!(
             "takes no part: the record of the active generation is of the hash {hash:?}, and this version of the program knows {HASH_ID:?} only; roll it back, \
-             or, if no other version is meant to run, delete the record (the ConfigMap that ends in -generation)"
+             or, if no other version is meant to run, delete the record (the ConfigMap that ends in -generation): what has been paged for is forgotten then"
         ),
     }
 }

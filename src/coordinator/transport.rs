@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use k8s_openapi::api::{coordination::v1::Lease as LeaseObject, core::v1::ConfigMap};
@@ -35,7 +35,7 @@ pub(super) struct Transport<S> {
     records: Api<ConfigMap>,
     pub states: S,
     known: Mutex<Known>,
-    pub troubles: Troubles,
+    pub troubles: Arc<Troubles>,
 }
 
 /// The objects as they were last seen, so that what is foreign in them stays when they are written.
@@ -63,7 +63,7 @@ impl<S> Transport<S> {
             records: Api::namespaced(records, namespace),
             states,
             known: Mutex::default(),
-            troubles: Troubles::new(namespace.clone()),
+            troubles: Arc::new(Troubles::new(namespace.clone())),
             names,
         }
     }
@@ -118,7 +118,7 @@ impl<S> Transport<S> {
                         "this replica takes no part"
                     };
                     tracing::error!(
-                        "the ConfigMap {namespace}/{name} cannot be read: {error}; {what}. Repair or delete it: a new one is written in its place"
+                        "the ConfigMap {namespace}/{name} cannot be read: {error}; {what}. Repair it. If it is deleted instead, a new one is written, but what has been paged for is forgotten"
                     );
                 }
                 if good {

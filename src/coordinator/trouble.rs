@@ -122,6 +122,13 @@ impl Trouble {
                      ({})",
                     shorten(&one_line(&status.message), 300)
                 ),
+                // A namespace that is not there has empty lists, and takes nothing.
+                kube::Error::Api(status) if status.code == 404 && matches!(verb, Verb::Create) => {
+                    format!(
+                        "cannot create {kind}: there is no namespace {namespace}: create it, or set ALERTKUBE_NAMESPACE to the one that is meant ({})",
+                        shorten(&one_line(&status.message), 300)
+                    )
+                }
                 error => Failure::of_client(&verb.to_string(), kind, error).message,
             },
             Self::Late(after) => {
@@ -217,6 +224,11 @@ impl Troubles {
         }
     }
 
+    /// What does not work now: of all that, what matters most. Leases come first, and to write them comes last.
+    pub fn now(&self) -> Option<String> {
+        locked(&self.said).values().next().cloned()
+    }
+
     pub fn worked(&self, verb: Verb, resource: Resource) {
         let mut said = locked(&self.said);
         let over = said.remove(&(resource, verb)).is_some();
@@ -224,5 +236,22 @@ impl Troubles {
         if over {
             tracing::info!("it is possible again to {verb} {}", resource.kind());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_said_to_be_missing() {
+        let status = Status::failure("namespaces \"ops\" not found", "NotFound").with_code(404);
+        let trouble = Trouble::from(kube::Error::Api(status.boxed()));
+        assert_eq!(
+            trouble.text(Verb::Create, Resource::Lease, "ops"),
+            "cannot create Lease: there is no namespace ops: create it, or set ALERTKUBE_NAMESPACE to the one that is meant (namespaces \"ops\" not found)"
+        );
     }
 }

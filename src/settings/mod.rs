@@ -309,7 +309,10 @@ fn list(problems: &[Problem]) -> String {
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!("; did you mean {name}?"))
+    nearest.map_or_else(
+        || "; alertkube --help lists all of them".to_owned(),
+        |name| format!("; did you mean {name}?"),
+    )
 }
 
 #[cfg(test)]
@@ -378,6 +381,26 @@ mod tests {
         );
         assert_eq!(settings.log, LogLevel::Debug);
         assert_eq!(settings.log_format, LogFormat::Json);
+    }
+
+    #[test]
+    fn what_resembles_no_setting_leads_to_the_help() {
+        let error = settings(&[("ALERTKUBE_FRUIT", "apple")]).unwrap_err();
+        assert!(
+            error.ends_with(
+                "ALERTKUBE_FRUIT: there is no such setting; alertkube --help lists all of them"
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_empty_url_is_said_to_be_empty() {
+        let error = settings(&[("ALERTKUBE_WEBHOOK_URL", "\n")]).unwrap_err();
+        assert!(
+            error.ends_with("ALERTKUBE_WEBHOOK_URL=<secret>: is empty: set it to an http or https URL, or unset it"),
+            "{error}"
+        );
     }
 
     #[test]

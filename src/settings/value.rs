@@ -73,6 +73,9 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 /// An http or https URL. The reason never quotes it.
 pub(super) fn http_url(text: &str) -> Result<Secret, String> {
     const VALID: &str = "must be an http or https URL, such as https://example.com/path";
+    if text.is_empty() {
+        return Err("is empty: set it to an http or https URL, or unset it".to_owned());
+    }
     if text.contains(|c: char| c.is_control() || c == ' ') {
         // The parser would drop some of them without a word.
         return Err(format!("{VALID}, without white space"));

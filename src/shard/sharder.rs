@@ -28,12 +28,11 @@ pub struct Sharder {
 pub enum ShardError {
     /// The total is no whole number.
     #[error(
-        "{TOTAL} is {0:?}, which is no whole number: set it to the number of replicas (2 to {max}), or unset it to own everything (so do 1, 0 and less)",
-        max = u32::MAX
+        "{TOTAL} is {0:?}, which is no whole number: set it to the number of replicas, or unset it to own everything (so do 1, 0 and less)"
     )]
     TotalUnreadable(String),
     /// The total is too large.
-    #[error("{TOTAL} is {0}, which is too large: set it to the number of replicas (2 to {max})", max = u32::MAX)]
+    #[error("{TOTAL} is {0}, which is too large: set it to the number of replicas")]
     TotalTooLarge(String),
     /// There is more than one shard, and no index.
     #[error(

@@ -62,7 +62,15 @@ pub fn run(args: &Args, settings: &Settings, out: &mut StdoutLock<'_>) -> anyhow
     };
     let seen = cluster.ask("Lease", async |client| {
         look_twice(&client, &names, cluster.clock()).await
-    })??;
+    })?;
+    let seen = seen.with_context(|| {
+        format!(
+            "cannot tell who serves what of {}/{}, at {}",
+            names.namespace,
+            names.name,
+            cluster.server()
+        )
+    })?;
     let status = Status::new(&names, &seen);
     let colour = settings::colour(out.is_terminal());
     let printed = match args.output {

@@ -191,6 +191,7 @@ async fn a_stop_ends_even_if_nothing_can_be_freed() {
 
 #[tokio::test(start_paused = true)]
 async fn who_cannot_renew_stops_serving_before_the_lease_can_be_taken() {
+    let (log, _guard) = capture();
     for fault in [
         Fault::Refuse(StatusCode::SERVICE_UNAVAILABLE, None),
         Fault::Refuse(StatusCode::FORBIDDEN, None),
@@ -208,12 +209,39 @@ async fn who_cannot_renew_stops_serving_before_the_lease_can_be_taken() {
         let stopped = eventually(s(60), "it stops serving", || !member.serves(0, 1)).await;
         assert!(stopped <= s(11), "{stopped:?} {fault:?}");
         assert!(fault.struck() > 0);
+        let why = member.coordinator.obstacle().unwrap();
+        assert!(
+            why.contains(" to update leases") || why.contains("cannot update Lease: "),
+            "{why}"
+        );
         let last = renewals();
         fault.lift();
         // The renewal that is under way may have to time out.
         eventually(s(10), "it serves again", || member.serves(0, 1)).await;
         assert_ne!(renewals(), last);
+        assert_eq!(member.coordinator.obstacle(), None);
     }
+    let text = log.text();
+    let said = text.matches(
+        "WARN alertkube::coordinator::story: could not renew the Lease of shard 0-of-1 in time",
+    );
+    assert_eq!(said.count(), 4, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_somebody_deletes_is_made_anew_and_that_is_said() {
+    let (log, _guard) = capture();
+    let world = World::new().await;
+    let member = serving(&world, "0/1/a").await;
+    sleep(s(5)).await;
+    assert!(!log.text().contains("deleted"), "{}", log.text());
+    world.delete(&CONFIG_MAPS, "ak-generation");
+    eventually(s(30), "there is a new one, and it serves", || {
+        world.record()["data"]["epoch"] == "2" && member.serves(0, 1)
+    })
+    .await;
+    let said = "somebody has deleted the old one: what has been paged for is forgotten";
+    assert_eq!(log.text().matches(said).count(), 1, "{}", log.text());
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,6 +373,8 @@ async fn what_is_not_allowed_is_said_once_with_what_to_allow() {
     let member = world.start("0/1/a");
     sleep(s(30)).await;
     assert!(fault.struck() > 5, "{}", fault.struck());
+    let why = member.coordinator.obstacle().unwrap();
+    assert!(why.starts_with("not allowed to create leases"), "{why}");
     fault.lift();
     eventually(s(5), "it serves", || member.serves(0, 1)).await;
     let text = log.text();

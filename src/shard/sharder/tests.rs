@@ -187,8 +187,8 @@ fn errors_name_variable_value_range_and_remedy() {
     .map(|result| result.unwrap_err().to_string())
     .collect();
     insta::assert_snapshot!(texts.join("\n"), @r#"
-    ALERTKUBE_SHARD_TOTAL is "3 replicas", which is no whole number: set it to the number of replicas (2 to 4294967295), or unset it to own everything (so do 1, 0 and less)
-    ALERTKUBE_SHARD_TOTAL is 99999999999999999999, which is too large: set it to the number of replicas (2 to 4294967295)
+    ALERTKUBE_SHARD_TOTAL is "3 replicas", which is no whole number: set it to the number of replicas, or unset it to own everything (so do 1, 0 and less)
+    ALERTKUBE_SHARD_TOTAL is 99999999999999999999, which is too large: set it to the number of replicas
     ALERTKUBE_SHARD_INDEX is not set, but ALERTKUBE_SHARD_TOTAL is 3: set it to 0 to 2, a different one for each replica, or to the name of the StatefulSet's pod (alertkube-0), which ends in its ordinal
     ALERTKUBE_SHARD_INDEX is "1.0", which is neither a whole number nor the name of a StatefulSet's pod: set it to 0 to 2 (ALERTKUBE_SHARD_TOTAL is 3), or to a pod name that ends in its ordinal (alertkube-0)
     ALERTKUBE_SHARD_INDEX is "", which is neither a whole number nor the name of a StatefulSet's pod: set it to 0, or unset it (ALERTKUBE_SHARD_TOTAL is unset or at most 1, so there are no shards)

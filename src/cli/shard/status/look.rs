@@ -121,7 +121,7 @@ async fn read_leases(
 ) -> Result<BTreeMap<Shard, SeenLease>, Failure> {
     let api = Api::<LeaseObject>::namespaced(client.clone(), &names.namespace);
     let params = ListParams::default().labels(&names.selector());
-    let list = answer("list", "Lease", api.list(&params)).await?;
+    let list = list("Lease", &names.namespace, api.list(&params)).await?;
     let now = clock.now();
     let read = |object: LeaseObject| {
         let shard = names.shard_of_lease(object.metadata.name.as_deref()?)?;
@@ -149,7 +149,7 @@ async fn read_the_record(
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     // As the program itself does, which may not get it: so this can be run in its pod, too.
     let params = ListParams::default().fields(&format!("metadata.name={name}"));
-    let list = answer("list", "ConfigMap", api.list(&params)).await?;
+    let list = list("ConfigMap", &names.namespace, api.list(&params)).await?;
     let object = list.items.first();
     object
         .map(read_record)
@@ -167,23 +167,32 @@ async fn read_states(
 ) -> Result<BTreeMap<Shard, Summary>, Failure> {
     let api = Api::<ConfigMap>::namespaced(client.clone(), &names.namespace);
     let params = ListParams::default().labels(&names.shards_selector());
-    let list = answer("list", "ConfigMap", api.list_metadata(&params)).await?;
+    let list = list("ConfigMap", &names.namespace, api.list_metadata(&params)).await?;
     Ok(names.summaries(list.items.iter().map(|object| &object.metadata)))
 }
 
-async fn answer<T>(
-    verb: &str,
+async fn list<T>(
     kind: &str,
+    namespace: &str,
     request: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, Failure> {
-    timeout(TIMEOUT, request)
-        .await
-        .map_err(|_| {
-            let message = format!(
-                "cannot {verb} {kind}: no answer within {} s",
-                TIMEOUT.as_secs()
-            );
-            Failure::new(FailureReason::Silent, message)
-        })?
-        .map_err(|error| Failure::of_client(verb, kind, &error))
+    let answer = timeout(TIMEOUT, request).await.map_err(|_| {
+        let message = format!(
+            "cannot list {kind}: no answer within {} s",
+            TIMEOUT.as_secs()
+        );
+        Failure::new(FailureReason::Silent, message)
+    })?;
+    answer.map_err(|error| match &error {
+        // Unlike what is watched, they are in one namespace, and a Role is enough.
+        kube::Error::Api(status) if status.code == 403 => Failure::new(
+            FailureReason::Forbidden,
+            format!(
+                "not allowed to list {kind}s in the namespace {namespace}: a Role there must allow list on leases (API group coordination.k8s.io) and \
+                 on configmaps ({})",
+                text::one_line(&status.message)
+            ),
+        ),
+        error => Failure::of_client("list", kind, error),
+    })
 }

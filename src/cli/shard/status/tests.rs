@@ -176,7 +176,12 @@ async fn what_may_not_be_read_is_an_error() {
         .faults()
         .inject(fault, On::any().resource(&CONFIG_MAPS));
     match installation.look().await.unwrap_err() {
-        LookError::Read(failure) => assert_eq!(failure.reason, FailureReason::Forbidden),
+        LookError::Read(failure) => {
+            assert_eq!(failure.reason, FailureReason::Forbidden);
+            let said =
+                "not allowed to list ConfigMaps in the namespace ops: a Role there must allow list";
+            assert!(failure.message.starts_with(said), "{failure}");
+        }
         LookError::Record { .. } => panic!("no record was read"),
     }
     assert_eq!(fault.struck(), 1);

@@ -20,6 +20,12 @@ impl<A: Alerts> Replica<A> {
                 .is_some_and(|held| self.timing.may_start(held.renewed, now, Duration::ZERO))
     }
 
+    /// The shards whose Leases are this replica's still, as far as it has seen, and could not be renewed in time.
+    pub fn expired(&self, now: Instant) -> impl Iterator<Item = Shard> {
+        let mine = self.held.keys().filter(|shard| self.is_mine(**shard));
+        mine.filter(move |shard| !self.holds(**shard, now)).copied()
+    }
+
     /// Whether this replica serves a shard: it holds the Lease by its own clock, has looked since it took it, and the Lease says that nothing older than the
     /// record's epoch is served any more.
     ///
