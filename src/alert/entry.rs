@@ -193,13 +193,14 @@ impl Member {
         self.since = self.since.min(since);
     }
 
-    /// What is known of an object by memory alone, in a cluster of which all is seen since `sighted`: then it has not shown the condition since, or else
-    /// its hold is over, counted from `well_since`. An event of before that stands as it did, unless its object is gone.
+    /// What is known of an object by memory alone, in a cluster of which all is seen since `sighted`: then it has not shown the condition since. Its hold counts
+    /// from `well_since`, if the object tells, and else from `sighted`. One that is remembered is over earlier, unless the object tells that it was well again only
+    /// since some time within it: then it had failed once more, and goes on. An event of before that stands as it did, unless its object is gone.
     pub fn recall(
         mut self,
         hold: Duration,
         sighted: Timestamp,
-        well_since: Timestamp,
+        well_since: Option<Timestamp>,
         gone: bool,
     ) -> Self {
         self.seen = false;
@@ -207,7 +208,11 @@ impl Member {
             // Of a later one, more would be known.
             (self.since >= sighted).then_some(sighted)
         } else {
-            Some(after(well_since, hold))
+            let failed_again = |end| well_since.is_some_and(|well| well < end);
+            if !self.gone && self.ends_at.is_some_and(failed_again) {
+                self.ends_at = None;
+            }
+            Some(after(well_since.unwrap_or(sighted), hold))
         };
         self.ends_at = self.ends_at.into_iter().chain(end).min();
         if gone {

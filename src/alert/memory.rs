@@ -191,7 +191,7 @@ impl Engine {
         let seen: Vec<_> = alert
             .members
             .keys()
-            .map(|uid| (self.is_gone(uid), well_since(uid)))
+            .map(|uid| (self.is_gone(uid), well_since(uid).map(|well| well.min(now))))
             .collect();
         let entry = self
             .alerts
@@ -213,7 +213,6 @@ impl Engine {
             if let Some(own) = entry.member_mut(uid) {
                 own.remember(member);
             } else {
-                let well_since = well_since.map_or(sighted, |well| well.min(sighted));
                 let member = (**member)
                     .clone()
                     .recall(rule.hold, sighted, well_since, gone);

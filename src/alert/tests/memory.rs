@@ -149,6 +149,31 @@ fn what_tells_since_when_it_is_well_resolves_when_that_hold_is_over() {
 }
 
 #[test]
+fn what_failed_once_more_while_nobody_looked_is_held_from_then_on() {
+    let mut before = firing();
+    see(&mut before, mk_pod("web-1").restarted(at(200), 1), at(200));
+    // By what is remembered, its hold is over at 800. It has not been well for so long.
+    let again = mk_pod("web-1").restarted(at(600), 2);
+    for listed in [790, 1000] {
+        let mut after = Engine::new("test");
+        after.call_roll(true);
+        list(&mut after, std::slice::from_ref(&again), at(listed));
+        restore(&mut after, &written(&before), at(listed));
+        assert_eq!(names(&mut after), []);
+        assert_eq!(wait(&mut after, at(1199)), []);
+        assert_eq!(wait(&mut after, at(1200)), [(LOOP, RECOVERED)]);
+    }
+
+    // After the end of that hold, it is nothing that goes on.
+    let later = mk_pod("web-1").restarted(at(800), 2);
+    let mut after = Engine::new("test");
+    after.call_roll(true);
+    list(&mut after, &[later], at(801));
+    restore(&mut after, &written(&before), at(801));
+    assert_eq!(names(&mut after), [(LOOP, RECOVERED)]);
+}
+
+#[test]
 fn what_is_gone_resolves_when_its_hold_is_over() {
     let mut after = restart(&firing(), &[], at(1000));
     assert_eq!(wait(&mut after, at(1599)), []);
