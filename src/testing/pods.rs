@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{at, mk_condition, mk_pod, mk_terminated};
-use crate::cluster::{Owner, Pod};
+use super::{at, mk_condition, mk_pod, mk_running, mk_terminated};
+use crate::cluster::{ContainerStatus, Owner, Pod};
 
 /// What a pod can look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,8 @@ pub fn any_look() -> impl Strategy<Value = Look> {
     ]
 }
 
-/// A pod of the model.
+/// A pod of the model. As in a cluster, one of the same UID keeps its container's name, and does not forget how often that was restarted, and when it was
+/// last: from that the rules tell since when it is well.
 #[derive(Debug, Clone)]
 pub struct Slot {
     pub pod: Option<Pod>,
@@ -51,6 +52,10 @@ pub struct Slot {
     pub owner: usize,
     pub restarts: i32,
     pub unready: Option<Timestamp>,
+    /// Whether its container has the other name.
+    container: bool,
+    /// The container, as it has run since its last restart; `None` before the first.
+    restarted: Option<ContainerStatus>,
 }
 
 impl Slot {
@@ -62,18 +67,29 @@ impl Slot {
             owner: index % 3,
             restarts: 0,
             unready: None,
+            container: false,
+            restarted: None,
         };
         slot.turn(Look::Healthy, false, index, at(0));
         slot
     }
 
-    /// It looks like this from now on.
+    /// It looks like this from now on. `container`: whether the container of a new one has the other name.
     pub fn turn(&mut self, look: Look, container: bool, slot: usize, now: Timestamp) {
-        if self.pod.is_none() || matches!(&self.pod, Some(pod) if &*pod.status.phase == "Failed") {
-            // Nobody comes back to life.
+        if self.pod.as_ref().is_none_or(|pod| {
+            let deleted = pod.metadata.deletion_timestamp.is_some();
+            deleted && look != Look::Terminating || &*pod.status.phase == "Failed"
+        }) {
+            // Nobody comes back to life, and a deletion cannot be undone.
             self.life += 1;
             self.restarts = 0;
+            self.restarted = None;
+            self.container = container;
         }
+        let ran = self.pod.as_ref().is_none_or(|pod| {
+            let status = pod.status.container_statuses.first();
+            status.is_some_and(|status| status.state.running.is_some())
+        });
         self.restarts += 1;
         if !matches!(
             look,
@@ -121,7 +137,10 @@ impl Slot {
                 return;
             }
         };
-        if container {
+        if let Some(status) = pod.status.container_statuses.first_mut() {
+            self.go_on(look, status, ran, now);
+        }
+        if self.container {
             pod.spec.containers[0].name = "proxy".into();
             if let Some(status) = pod.status.container_statuses.first_mut() {
                 status.name = "proxy".into();
@@ -137,5 +156,33 @@ impl Slot {
             }),
         };
         self.pod = Some(pod);
+    }
+
+    /// The container as it looks now, with what it does not forget. `ran`: whether it was running so far.
+    fn go_on(&mut self, look: Look, status: &mut ContainerStatus, ran: bool, now: Timestamp) {
+        match look {
+            Look::Healthy | Look::NotReady | Look::Terminating => {
+                if let Some(restarted) = &mut self.restarted {
+                    if !ran {
+                        restarted.state = mk_running(now);
+                        restarted.restart_count = self.restarts;
+                    }
+                    *status = ContainerStatus {
+                        ready: status.ready,
+                        ..restarted.clone()
+                    };
+                }
+            }
+            Look::CrashLooping | Look::Restarted | Look::Ended | Look::OomKilled => {
+                status.restart_count = self.restarts;
+                self.restarted = Some(status.clone());
+            }
+            Look::ErrImagePull
+            | Look::ImagePullBackOff
+            | Look::Unschedulable
+            | Look::Evicted
+            | Look::OverItsLimit
+            | Look::Gone => {}
+        }
     }
 }

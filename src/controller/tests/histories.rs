@@ -72,9 +72,18 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Debug)]
 struct Untold {
     subject: Subject,
-    /// The lives that saw it begin and fire, and live.
+    /// The lives that must know of it, and live: those that saw it fire, by what the cluster has told them alone. What came and went while nobody could see it is
+    /// the one thing of which no page is promised.
     witnesses: BTreeSet<u32>,
     over: bool,
+}
+
+/// The end of what the cluster showed of a condition: who could see it.
+#[derive(Debug)]
+struct End {
+    at: Instant,
+    owner: Option<u32>,
+    lives: BTreeSet<u32>,
 }
 
 struct History {
@@ -82,31 +91,49 @@ struct History {
     slots: Vec<Slot>,
     /// What nothing happens to.
     ideal: Engine,
+    /// What the lives have seen since they began, without what they inherit.
+    views: BTreeMap<u32, Engine>,
     untold: BTreeMap<Labels, Untold>,
     /// What the receiver holds, since when, and from whom; and whether they know that it does.
     held: BTreeMap<Labels, (Labels, Instant, u32, bool)>,
+    /// What the cluster showed at the last look, ...
+    shown: BTreeMap<Labels, (ShardKey, State)>,
+    /// ... and what it had shown before, until it did not.
+    ends: BTreeMap<Labels, End>,
+    /// Who has died, and when.
+    died: BTreeMap<u32, Instant>,
 }
 
 impl History {
     fn new() -> Self {
         let slots: Vec<Slot> = (0..SLOTS).map(Slot::new).collect();
-        let mut world = World::new(slots.iter().map(|slot| slot.pod.clone()).collect());
-        let mut ideal = Engine::new("test");
-        ideal.list_started(KindId::Pod);
-        for pod in world.pods.iter().flatten() {
-            ideal.observe(&pod.clone().object(), world.clock.now());
-        }
-        ideal.list_done(KindId::Pod, world.clock.now());
-        for ordinal in 0..TOTAL {
-            world.start(ordinal, TOTAL, "test");
-        }
-        Self {
+        let world = World::new(slots.iter().map(|slot| slot.pod.clone()).collect());
+        let ideal = Engine::new("test");
+        let mut history = Self {
             world,
             slots,
             ideal,
+            views: BTreeMap::new(),
             untold: BTreeMap::new(),
             held: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            died: BTreeMap::new(),
+        };
+        history.ideal = history.view();
+        history.start_all();
+        history
+    }
+
+    /// What is seen of the cluster from now on.
+    fn view(&self) -> Engine {
+        let (mut engine, now) = (Engine::new("test"), self.world.clock.now());
+        engine.list_started(KindId::Pod);
+        for pod in self.world.pods.iter().flatten() {
+            engine.observe(&pod.clone().object(), now);
         }
+        engine.list_done(KindId::Pod, now);
+        engine
     }
 
     async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
@@ -143,6 +170,10 @@ impl History {
         for ordinal in 0..TOTAL {
             if !self.world.lives.contains_key(&ordinal) {
                 self.world.start(ordinal, TOTAL, "test");
+                // It may have died of it.
+                if let Some(life) = self.world.lives.get(&ordinal) {
+                    self.views.insert(life.number, self.view());
+                }
             }
         }
     }
@@ -153,15 +184,17 @@ impl History {
         pod: Option<crate::cluster::Pod>,
     ) -> Result<(), TestCaseError> {
         let now = self.world.clock.now();
-        if let Some(old) = &self.world.pods[slot]
-            && pod
-                .as_ref()
-                .is_none_or(|pod| pod.metadata.uid != old.metadata.uid)
-        {
-            self.ideal.gone(&old.metadata.uid, now);
-        }
-        if let Some(pod) = &pod {
-            self.ideal.observe(&pod.clone().object(), now);
+        for engine in self.views.values_mut().chain([&mut self.ideal]) {
+            if let Some(old) = &self.world.pods[slot]
+                && pod
+                    .as_ref()
+                    .is_none_or(|pod| pod.metadata.uid != old.metadata.uid)
+            {
+                engine.gone(&old.metadata.uid, now);
+            }
+            if let Some(pod) = &pod {
+                engine.observe(&pod.clone().object(), now);
+            }
         }
         self.decide();
         self.world.set_pod(slot, pod);
@@ -175,11 +208,9 @@ impl History {
             let identity = notice.alert.identity();
             match notice.transition {
                 Transition::Fired if !self.held.contains_key(&identity) => {
-                    let lives = self.world.lives.values();
-                    let lives = lives.filter(|life| life.started <= notice.alert.starts_at);
                     let untold = Untold {
                         subject: notice.alert.subject,
-                        witnesses: lives.map(|life| life.number).collect(),
+                        witnesses: BTreeSet::new(),
                         over: false,
                     };
                     self.untold.insert(identity, untold);
@@ -196,18 +227,37 @@ impl History {
                 Transition::Fired | Transition::Changed => {}
             }
         }
+        let now = self.world.clock.now();
+        let lives: BTreeSet<u32> = self.world.lives.values().map(|life| life.number).collect();
+        self.views.retain(|life, _| lives.contains(life));
+        for (life, view) in &mut self.views {
+            view.advance(now);
+            view.take_notices();
+            for notice in view.firing(now) {
+                let untold = self.untold.get_mut(&notice.alert.identity());
+                if let Some(untold) = untold.filter(|untold| !untold.over) {
+                    untold.witnesses.insert(*life);
+                }
+            }
+        }
     }
 
     /// What was told, and what is lost with those who died.
     fn look(&mut self) -> Result<(), TestCaseError> {
-        self.decide();
-        // What is held only may end earlier for who was not there; and what only pends is another alert.
         let now = self.world.clock.now();
+        let fires = |engine: &Engine| -> BTreeSet<Labels> {
+            let firing = engine.firing(now);
+            firing.map(|notice| notice.alert.identity()).collect()
+        };
+        // Whatever was told before this moment was told while that was true.
+        let before = fires(&self.ideal);
+        self.decide();
+        let after = fires(&self.ideal);
+        let dead = std::mem::take(&mut self.world.dead);
+        self.died.extend(dead.iter().copied());
         let pods = self.world.pods.iter().flatten();
         let shown = Engine::scan("test", pods.map(|pod| pod.clone().object()), now);
-        let shown: BTreeSet<Labels> = shown.iter().map(Alert::identity).collect();
-        let firing = self.ideal.firing(now).map(|notice| notice.alert.identity());
-        let stands: BTreeSet<Labels> = firing.filter(|firing| shown.contains(firing)).collect();
+        self.note_shown(&shown);
         for told in std::mem::take(&mut self.world.told) {
             let Told {
                 at,
@@ -216,6 +266,8 @@ impl History {
                 clear,
             } = told;
             let identity = message.alert.identity();
+            let fires = if at < Instant::now() { &before } else { &after };
+            let fires = fires.contains(&identity);
             self.untold.remove(&identity);
             if message.event.is_firing() {
                 let labels = message.alert.labels.clone();
@@ -227,11 +279,12 @@ impl History {
                         "told by {by}, after {by_before}: {identity:?}"
                     );
                 }
-                self.held.insert(identity, (labels, at, by, clear));
+                // What does not fire but was told to may be over, and begin anew, without being noticed here.
+                self.held.insert(identity, (labels, at, by, clear && fires));
             } else {
                 prop_assert!(
-                    !stands.contains(&identity),
-                    "resolved while it stands: {identity:?}"
+                    !(fires && self.must_see(&identity, by)),
+                    "resolved by {by} while it stands: {identity:?}"
                 );
                 self.held.remove(&identity);
             }
@@ -248,7 +301,7 @@ impl History {
                     });
             !lost
         });
-        for (dead, died) in std::mem::take(&mut self.world.dead) {
+        for (dead, died) in dead {
             for (_, since, by, sure) in self.held.values_mut() {
                 *sure &= *by != dead || died - *since > DURABLE;
             }
@@ -259,6 +312,39 @@ impl History {
         self.untold
             .retain(|_, untold| !(untold.over && untold.witnesses.is_empty()));
         Ok(())
+    }
+
+    fn note_shown(&mut self, alerts: &[Alert]) {
+        let shown = alerts
+            .iter()
+            .map(|alert| (alert.identity(), (alert.shard_key, alert.state)));
+        let before = std::mem::replace(&mut self.shown, shown.collect());
+        for (identity, (key, _)) in before {
+            if !self.shown.contains_key(&identity) {
+                let end = End {
+                    at: Instant::now(),
+                    owner: self.world.owner(&key).map(|owner| owner.number),
+                    lives: self.world.lives.values().map(|life| life.number).collect(),
+                };
+                self.ends.insert(identity, end);
+            }
+        }
+    }
+
+    /// Whether somebody must know that what fires stands. What is not shown is held only, and may end earlier for who was not there. What is shown, and only pends by
+    /// what the cluster tells, goes on for who saw it before; if nobody did who lives, or could write it down, it is another alert, and the one before has ended.
+    fn must_see(&self, identity: &Labels, by: u32) -> bool {
+        match self.shown.get(identity) {
+            None => false,
+            Some((_, State::Pending)) => self.ends.get(identity).is_none_or(|end| {
+                let is_written = |owner| {
+                    let died = self.died.get(owner);
+                    died.is_none_or(|died| *died - end.at > DURABLE)
+                };
+                end.lives.contains(&by) || end.owner.as_ref().is_some_and(is_written)
+            }),
+            Some(_) => true,
+        }
     }
 
     async fn pass(&mut self, duration: Duration) -> Result<(), TestCaseError> {
@@ -287,6 +373,7 @@ impl History {
             life.fuse = None;
         }
         self.start_all();
+        self.look()?;
         let now = self.world.clock.now();
         for index in 0..SLOTS {
             let look = [Look::Healthy, Look::Gone][index % 2];
@@ -310,17 +397,14 @@ impl History {
     }
 }
 
-/// Each is long: a sixteenth of what `PROPTEST_CASES` says. Always the same ones, unless `PROPTEST_RNG_SEED` says which.
+/// Each is long, so a quick run draws only some, and always the same ones. `PROPTEST_CASES` says how many others, and `PROPTEST_RNG_SEED` which: both take
+/// the place of what is here. A failure is found again with the same two; it ends with its smallest history.
 fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
     ProptestConfig {
         failure_persistence: None,
-        cases: default.cases / 16,
-        rng_seed: match default.rng_seed {
-            RngSeed::Random => RngSeed::Fixed(1),
-            chosen @ RngSeed::Fixed(_) => chosen,
-        },
-        ..default
+        cases: 16,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
     }
 }
 

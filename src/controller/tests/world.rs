@@ -40,7 +40,6 @@ pub struct Fuse {
 /// One life of a replica.
 pub struct Life {
     pub number: u32,
-    pub started: Timestamp,
     pub keeper: Keeper,
     pub controller: Controller,
     handle: notify::Handle,
@@ -120,7 +119,6 @@ impl World {
         keeper.update(|replica, _| replica.synced());
         let life = Life {
             number,
-            started: self.clock.now(),
             keeper,
             controller,
             handle,
