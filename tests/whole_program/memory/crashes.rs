@@ -2,7 +2,6 @@
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
-use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::{Installation, history::History, wait_until_it_is_written};
@@ -75,8 +74,20 @@ async fn crashes_lose_nothing(points: &[(&str, u32)]) {
     assert!(repeated > 0);
 }
 
+/// All go on until each has told so many different messages about a namespace. A crash is noticed when it happens, also that of one that has told them.
 async fn all_live_until(lives: &mut [Life<'_>], ns: &str, messages: usize) {
-    join_all(lives.iter_mut().map(|life| life.live_until(ns, messages))).await;
+    let crashes: Vec<_> = lives.iter().map(|life| life.crash.clone()).collect();
+    let what = format!("message {messages} in spite of a crash at one of {crashes:?}");
+    eventually(what, PATIENCE, async || {
+        for life in lives.iter_mut() {
+            life.go_on();
+        }
+        let mut lives = lives.iter();
+        lives
+            .all(|life| distinct(&life.webhook, ns) == messages)
+            .then_some(())
+    })
+    .await;
 }
 
 /// How many different messages about a namespace there were.
@@ -114,18 +125,12 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Goes on until so many different messages about a namespace were told.
-    async fn live_until(&mut self, ns: &str, messages: usize) {
-        let Self { crash, .. } = self;
-        let what = format!("message {messages} in spite of a crash at {crash}");
-        eventually(what, PATIENCE, async || {
-            if let Some(status) = self.program.ended() {
-                self.has_crashed(status);
-                self.program = self.installation.start(&self.webhook);
-            }
-            (distinct(&self.webhook, ns) == messages).then_some(())
-        })
-        .await;
+    /// Starts it again if it has crashed.
+    fn go_on(&mut self) {
+        if let Some(status) = self.program.ended() {
+            self.has_crashed(status);
+            self.program = self.installation.start(&self.webhook);
+        }
     }
 
     async fn restart(&mut self) {
