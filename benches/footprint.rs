@@ -18,12 +18,9 @@ use alertkube::{
     cluster::Clock,
     sim::{Options, PODS, Server, pods::mk_pod},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep},
-};
+use tokio::{sync::mpsc, time::sleep};
 
-use support::{Program, head, next_about, receive, row, run, sizes};
+use support::{POD, Program, break_one, head, next_about, receive, row, run, sizes};
 
 /// The sizes of clusters, in pods.
 const SIZES: [usize; 2] = [10_000, 100_000];
@@ -44,7 +41,7 @@ async fn measure(pods: usize) {
     let clock = Clock::system();
     let server = Server::start(Options::new(clock.clone())).await.unwrap();
     let store = server.store();
-    let template = mk_pod("load", "web-{index}-7d9c5b8f6-x2x4q").build();
+    let template = mk_pod("load", POD).build();
     let size = template.to_string().len();
     store.create_copies(&PODS, template, pods).unwrap();
 
@@ -80,17 +77,7 @@ async fn measure(pods: usize) {
 
     let mut waits = Vec::new();
     for index in 0..PAGES.min(pods) {
-        let name = format!("web-{index:05}-7d9c5b8f6-x2x4q");
-        let killed = mk_pod("load", &name).oom_killed(clock.now(), 1).build();
-        let written = Instant::now();
-        store
-            .patch_status(
-                &PODS,
-                "load",
-                &name,
-                &serde_json::json!({"status": killed["status"]}),
-            )
-            .unwrap();
+        let written = break_one(store, &clock, index);
         let arrived = next_about(&mut arrivals, &format!("web-{index:05}")).await;
         waits.push(arrived.duration_since(written).as_secs_f64() * 1000.0);
     }

@@ -18,14 +18,16 @@ use std::time::Duration;
 use alertkube::{
     cluster::{Clock, Subject},
     shard::{ShardKey, Sharder},
-    sim::{Options, PODS, Server, Store, pods::mk_pod},
+    sim::{Options, PODS, Server, pods::mk_pod},
 };
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
     time::{Instant, sleep, timeout},
 };
 
-use support::{Arrival, PATIENCE, Program, head, next_about, receive, row, run, sizes};
+use support::{
+    Arrival, PATIENCE, POD, Program, break_one, head, next_about, receive, row, run, sizes,
+};
 
 /// Alerts in the state of a replica that restarts.
 const SIZES: [usize; 3] = [1_000, 10_000, 50_000];
@@ -50,7 +52,7 @@ fn main() {
 async fn restart(alerts: usize) {
     let clock = Clock::system();
     let server = Server::start(Options::new(clock.clone())).await.unwrap();
-    let broken = mk_pod("load", "web-{index}-7d9c5b8f6-x2x4q").oom_killed(clock.now(), 1);
+    let broken = mk_pod("load", POD).oom_killed(clock.now(), 1);
     server
         .store()
         .create_copies(&PODS, broken.build(), alerts)
@@ -109,7 +111,7 @@ async fn restart(alerts: usize) {
 async fn take_over() {
     let clock = Clock::system();
     let server = Server::start(Options::new(clock.clone())).await.unwrap();
-    let healthy = mk_pod("load", "web-{index}-7d9c5b8f6-x2x4q").build();
+    let healthy = mk_pod("load", POD).build();
     server.store().create_copies(&PODS, healthy, 400).unwrap();
     let (sender, mut arrivals) = mpsc::unbounded_channel();
     let webhook = receive(sender).await;
@@ -164,13 +166,6 @@ fn owner(workload: usize) -> usize {
         name: format!("web-{workload:05}").into(),
     };
     Sharder::owner_of(ShardKey::of(&subject).as_str(), 2) as usize
-}
-
-fn break_one(store: &Store, clock: &Clock, workload: usize) {
-    let name = format!("web-{workload:05}-7d9c5b8f6-x2x4q");
-    let killed = mk_pod("load", &name).oom_killed(clock.now(), 1).build();
-    let status = serde_json::json!({"status": killed["status"]});
-    store.patch_status(&PODS, "load", &name, &status).unwrap();
 }
 
 fn seconds(since: Instant) -> f64 {

@@ -10,6 +10,10 @@ use std::{
     time::Duration,
 };
 
+use alertkube::{
+    cluster::Clock,
+    sim::{PODS, Store, pods::mk_pod},
+};
 use axum::{Router, body::Bytes, extract::State, routing::post};
 use serde_json::Value;
 use tokio::{
@@ -23,6 +27,19 @@ const TICKS: f64 = 100.0;
 
 /// No step takes this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The name of the pods in the cluster, as [`Store::create_copies`] wants it: one for each of the Deployments `web-00000`, `web-00001`, ...
+pub const POD: &str = "web-{index}-7d9c5b8f6-x2x4q";
+
+/// A pod of the namespace `load`, by the number in its name, is killed for want of memory. That fires at once. Returns when it was written.
+pub fn break_one(store: &Store, clock: &Clock, index: usize) -> Instant {
+    let name = POD.replace("{index}", &format!("{index:05}"));
+    let killed = mk_pod("load", &name).oom_killed(clock.now(), 1).build();
+    let status = serde_json::json!({"status": killed["status"]});
+    let written = Instant::now();
+    store.patch_status(&PODS, "load", &name, &status).unwrap();
+    written
+}
 
 /// A message at the webhook: when, and its body.
 pub type Arrival = (Instant, Bytes);
