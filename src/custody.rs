@@ -1,5 +1,7 @@
 //! What this replica has charge of, and what it remembers of that: between the controller, the receivers' queues, and the coordinator.
 
+mod unwritten;
+
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fmt,
@@ -17,11 +19,12 @@ use crate::{
     notify::{self, Debt, Ledger},
     shard::{
         ShardKey,
-        ownership::{Change, Shard},
+        ownership::{Change, Replica, Shard},
     },
     state::{Record as _, Records, Remembered},
     time::before,
 };
+use unwritten::Unwritten;
 
 /// The coordinator of the program as it runs.
 pub type Keeper = Coordinator<Records<Remembered>>;
@@ -44,6 +47,7 @@ pub struct Custody {
     out_of_touch: bool,
     /// Alerts of others that have ended of late, oldest first.
     ended: VecDeque<Arc<Notice>>,
+    unwritten: Unwritten,
 }
 
 /// What was taken charge of.
@@ -91,13 +95,14 @@ impl Portion {
 
 impl Custody {
     /// Has charge of nothing yet. `changes` is what the keeper tells.
-    pub const fn new(keeper: Keeper, changes: UnboundedReceiver<Change>) -> Self {
+    pub fn new(keeper: Keeper, changes: UnboundedReceiver<Change>) -> Self {
         Self {
             keeper,
             changes,
             portions: BTreeMap::new(),
             out_of_touch: false,
             ended: VecDeque::new(),
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -132,6 +137,12 @@ impl Custody {
             Change::Known(shard, old) => Turn::Take(Portion { shard, old }),
             Change::Forgot(shard) => {
                 self.portions.remove(&shard);
+                let mut unwritten = None;
+                let take = |replica: &mut Replica<_>, _| unwritten = replica.take_unwritten(shard);
+                self.keeper.update(take);
+                if let Some(records) = unwritten {
+                    self.unwritten.keep(&records);
+                }
                 Turn::Drop(shard)
             }
             Change::Left(shard) => {
@@ -154,20 +165,22 @@ impl Custody {
         self.portions.entry(shard).or_default().insert(old);
     }
 
-    /// What is remembered of what was taken charge of.
-    pub fn records(&self, portion: &Portion) -> Vec<(Subject, Arc<Remembered>)> {
-        self.keeper.look(|replica, _| {
+    /// What is remembered of what was taken charge of: what was read, and what this process could not write down when it had charge of it before.
+    pub fn records(&mut self, portion: &Portion) -> Vec<(Subject, Arc<Remembered>)> {
+        let read = self.keeper.look(|replica, _| {
             let records = replica.alerts(portion.shard).into_iter();
             records
                 .flat_map(Records::iter)
                 .filter(|(subject, _)| portion.has(&ShardKey::of(subject)))
                 .map(|(subject, record)| (subject.clone(), Arc::clone(record)))
                 .collect()
-        })
+        });
+        self.unwritten.add_to(read, |key| portion.has(key))
     }
 
     /// Keeps the end of somebody else's alert in mind.
     pub fn wonder(&mut self, notice: Notice) {
+        self.unwritten.end(&notice);
         let oldest = before(notice.at, WONDER);
         let expired = |ended: &Arc<Notice>| ended.at < oldest;
         while self.ended.len() >= MOST_ENDS || self.ended.front().is_some_and(expired) {

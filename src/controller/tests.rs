@@ -30,6 +30,7 @@ fn killed() -> Pod {
 }
 
 const OOM_KILLED: &str = "KubePodOOMKilled";
+const DELETED: Message = Message::Resolved(crate::alert::Resolution::Deleted);
 const RECOVERED: Message = Message::Resolved(crate::alert::Resolution::Recovered);
 
 /// One replica, that has paged.
@@ -162,6 +163,110 @@ async fn what_fired_under_another_name_of_the_cluster_ends_and_fires_under_the_n
         told_at_start,
         [(RECOVERED, name.clone()), (Message::Fired, name)]
     );
+}
+
+/// As [`paging`], but it could not write down what it has told; and as it could not renew its Lease, it has charge of nothing by now.
+async fn paging_without_rights() -> world::World {
+    let mut world = world::World::new(vec![Some(mk_pod("web-1"))]);
+    world.start(0, 1, "test");
+    world.forbidden.insert(0);
+    world.set_pod(0, Some(killed()));
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(told(&mut world), [(Message::Fired, OOM_KILLED.to_owned())]);
+    world.pass(Duration::from_secs(300)).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_could_not_be_written_down_gets_its_resolve_once_there_are_rights_again() {
+    let mut world = paging_without_rights().await;
+    world.set_pod(0, None);
+    // Longer than an end is kept in mind for the sake of others.
+    world.pass(Duration::from_secs(1200)).await;
+    assert_eq!(told(&mut world), []);
+    world.forbidden.clear();
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
+}
+
+/// One that began too late to see any of it takes over, and finds nothing written.
+async fn heir_of_paging_without_rights(gone: bool) -> world::World {
+    let mut world = paging_without_rights().await;
+    let key = ShardKey::of(&killed().object().subject().0);
+    if gone {
+        world.set_pod(0, None);
+        world.pass(Duration::from_secs(1200)).await;
+    }
+    world.start(1, 1, "test");
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(world.owner(&key).unwrap().number, 2);
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_could_not_be_written_down_gets_its_resolve_also_after_an_heir_has_been_there()
+{
+    let mut world = heir_of_paging_without_rights(true).await;
+    assert_eq!(told(&mut world), []);
+    world.forbidden.clear();
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(told(&mut world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_heir_has_paged_and_ended_is_not_ended_again_by_who_could_not_write_it_down() {
+    let mut world = heir_of_paging_without_rights(false).await;
+    assert_eq!(told(&mut world), [(Message::Fired, OOM_KILLED.to_owned())]);
+    world.set_pod(0, None);
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
+    world.forbidden.clear();
+    world.pass(Duration::from_secs(600)).await;
+    assert_eq!(told(&mut world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_could_not_be_written_down_and_stands_is_not_repeated_by_who_sent_it() {
+    let mut world = paging_without_rights().await;
+    world.forbidden.clear();
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(told(&mut world), []);
+    // It is written down by now.
+    world.stop(0);
+    world.set_pod(0, None);
+    world.start(0, 1, "test");
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ended_and_began_again_while_nobody_could_be_told_is_told() {
+    let mut world = paging_without_rights().await;
+    world.set_pod(0, None);
+    world.pass(Duration::from_secs(1200)).await;
+    world.set_pod(0, Some(mk_pod("web-1").oom_killed(at(1500))));
+    world.forbidden.clear();
+    world.pass(Duration::from_secs(300)).await;
+    let again = told(&mut world);
+    assert!(
+        again.contains(&(Message::Fired, OOM_KILLED.to_owned())),
+        "{again:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_somebody_deletes_is_written_again() {
+    let mut world = paging();
+    world.pass(Duration::from_secs(60)).await;
+    world.delete_state(ONLY);
+    world.pass(Duration::from_secs(60)).await;
+    world.stop(0);
+    world.set_pod(0, None);
+    world.start(0, 1, "test");
+    world.pass(Duration::from_secs(300)).await;
+    assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
 }
 
 /// Its hold would go on for whoever does not know when it became well.

@@ -84,6 +84,9 @@ impl Story {
                 Change::Unsaved(shard) => tracing::warn!(
                     "the state of shard {shard} could not be written in time; pages leave all the same, and would be repeated if this process ended now"
                 ),
+                Change::Meddled(shard) => tracing::warn!(
+                    "the state of shard {shard} was changed or deleted by somebody else, although this replica has its Lease: what is remembered is written again"
+                ),
             }
         }
         if self.part != part {

@@ -54,6 +54,35 @@ pub struct OwedDebt {
 }
 
 impl Debt {
+    /// Since when the condition of the alert stands, or stood, of which it tells last.
+    pub fn starts_at(&self) -> Option<Timestamp> {
+        let held = self.doubtful.last().or(self.standing.as_ref());
+        let owed = self.owed.as_ref();
+        owed.map(|owed| owed.notice.alert.starts_at)
+            .or_else(|| held.map(|held| held.starts_at))
+    }
+
+    /// Whether the receiver was told nothing since, and is owed nothing else: then `newer` tells more.
+    pub fn has_had_nothing_since(&self, newer: &Self) -> bool {
+        self.owed.is_none()
+            && (&self.standing, &self.doubtful) == (&newer.standing, &newer.doubtful)
+    }
+
+    /// The receiver has to be told this, too.
+    pub fn owe(&mut self, notice: &Notice) {
+        let (transitions, fired, ended) = match &self.owed {
+            Some(owed) => (owed.transitions, owed.fired, owed.ended),
+            None => (0, false, false),
+        };
+        let transition = notice.transition;
+        self.owed = Some(OwedDebt {
+            notice: Arc::new(notice.clone()),
+            transitions: transitions.saturating_add(1),
+            fired: fired || transition == Transition::Fired,
+            ended: ended || matches!(transition, Transition::Resolved(_)),
+        });
+    }
+
     /// What ends it, for an alert that there is no more, although nobody saw it end; nothing, if its end is owed already.
     pub fn end(&self, subject: &Subject, now: Timestamp) -> Option<Notice> {
         let alert = match (

@@ -108,6 +108,34 @@ impl Remembered {
             .any(|ended| ended.identity == identity && ended.at >= notice.alert.starts_at)
     }
 
+    /// Whether any receiver holds or is owed anything.
+    pub fn has_debts(&self) -> bool {
+        !self.receivers.is_empty()
+    }
+
+    /// Adds what receivers hold and are owed by what the replica itself knows that has read this: it had charge of the subject before, and could not write it down.
+    /// Somebody else may have had charge since. What they have written is newer.
+    pub fn join(&mut self, unwritten: BTreeMap<Cow<'static, str>, Vec<Debt>>) {
+        for (receiver, debts) in unwritten {
+            for debt in debts {
+                let is_over = |ended: &Ended| {
+                    ended.identity == debt.identity && debt.starts_at() <= Some(ended.at)
+                };
+                let known = self.receivers.entry(receiver.clone()).or_default();
+                match known
+                    .iter_mut()
+                    .find(|known| known.identity == debt.identity)
+                {
+                    Some(known) if known.has_had_nothing_since(&debt) => *known = debt,
+                    Some(_) => {}
+                    None if self.ended.iter().any(is_over) => {}
+                    None => known.push(debt),
+                }
+            }
+        }
+        self.receivers.retain(|_, debts| !debts.is_empty());
+    }
+
     /// Notes that an alert has ended.
     pub fn note_end(&mut self, notice: &Notice) {
         let identity = notice.alert.identity();

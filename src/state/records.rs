@@ -276,6 +276,17 @@ impl<R: Record> Alerts for Records<R> {
             }
         }
     }
+
+    fn beyond(&self, written: &Self) -> Self {
+        let mut beyond = Self::default();
+        for (subject, record) in self.parts.iter().flat_map(|part| &part.records) {
+            let known = written.get(subject);
+            if known.is_none_or(|known| !same(known, record)) {
+                beyond.insert(subject, Arc::clone(record));
+            }
+        }
+        beyond
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Random histories of two shards: pods break and recover, deliveries fail, replicas are killed within whatever they do, stopped, and started again. Beside them is
+//! Random histories of two shards: pods break and recover, deliveries fail, rights are lost, replicas are killed within whatever they do, stopped, and started again. Beside them is
 //! an engine that nothing ever happens to: what it says is what should be told.
 
 use std::collections::BTreeMap;
@@ -36,6 +36,7 @@ struct Step {
     container: bool,
     fate: Fate,
     weather: Weather,
+    forbidden: bool,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -57,15 +58,19 @@ fn step() -> impl Strategy<Value = Step> {
         prop::bool::weighted(0.2),
         fate,
         weather,
+        prop::bool::weighted(0.1),
     )
-        .prop_map(|(seconds, slot, look, container, fate, weather)| Step {
-            seconds,
-            slot,
-            look,
-            container,
-            fate,
-            weather,
-        })
+        .prop_map(
+            |(seconds, slot, look, container, fate, weather, forbidden)| Step {
+                seconds,
+                slot,
+                look,
+                container,
+                fate,
+                weather,
+                forbidden,
+            },
+        )
 }
 
 /// An alert that nobody was told of.
@@ -76,6 +81,18 @@ struct Untold {
     /// the one thing of which no page is promised.
     witnesses: BTreeSet<u32>,
     over: bool,
+}
+
+/// What the receiver holds.
+#[derive(Debug)]
+struct Held {
+    labels: Labels,
+    since: Instant,
+    by: u32,
+    /// Whether the sender knows that it does.
+    sure: bool,
+    /// It could not be written down before it was sent: if its sender dies, nobody else knows of it.
+    unwritten: bool,
 }
 
 /// The end of what the cluster showed of a condition: who could see it.
@@ -94,8 +111,7 @@ struct History {
     /// What the lives have seen since they began, without what they inherit.
     views: BTreeMap<u32, Engine>,
     untold: BTreeMap<Labels, Untold>,
-    /// What the receiver holds, since when, and from whom; and whether they know that it does.
-    held: BTreeMap<Labels, (Labels, Instant, u32, bool)>,
+    held: BTreeMap<Labels, Held>,
     /// What the cluster showed at the last look, ...
     shown: BTreeMap<Labels, (ShardKey, State)>,
     /// ... and what it had shown before, until it did not.
@@ -139,6 +155,7 @@ impl History {
     async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
         self.pass(Duration::from_secs(step.seconds)).await?;
         self.world.weather = step.weather;
+        self.forbid(step.forbidden);
         match step.fate {
             Fate::Lives => {}
             Fate::Dies(ordinal, left, effect) => {
@@ -164,6 +181,16 @@ impl History {
         slot.turn(step.look, step.container, step.slot, now);
         let pod = slot.pod.clone();
         self.set_pod(step.slot, pod)
+    }
+
+    /// Takes all rights on Leases and states, or gives them back. What could not be written down may be told again by whoever takes over.
+    fn forbid(&mut self, forbidden: bool) {
+        if forbidden {
+            for held in self.held.values_mut() {
+                held.sure &= held.since.elapsed() > DURABLE;
+            }
+        }
+        self.world.forbidden = (0..TOTAL).filter(|_| forbidden).collect();
     }
 
     fn start_all(&mut self) {
@@ -220,8 +247,8 @@ impl History {
                         untold.over = true;
                     }
                     // Told as firing after this, it is another one, of which the end of this one is a part.
-                    if let Some((_, _, _, sure)) = self.held.get_mut(&identity) {
-                        *sure = false;
+                    if let Some(held) = self.held.get_mut(&identity) {
+                        held.sure = false;
                     }
                 }
                 Transition::Fired | Transition::Changed => {}
@@ -271,16 +298,26 @@ impl History {
             self.untold.remove(&identity);
             if message.event.is_firing() {
                 let labels = message.alert.labels.clone();
-                if let Some((before, _, by_before, true)) = self.held.get(&identity)
+                if let Some(before) = self.held.get(&identity)
+                    && before.sure
                     && message.event == Message::Fired
                 {
                     prop_assert!(
-                        *before != labels,
-                        "told by {by}, after {by_before}: {identity:?}"
+                        before.labels != labels,
+                        "told by {by}, after {}: {identity:?}",
+                        before.by
                     );
                 }
                 // What does not fire but was told to may be over, and begin anew, without being noticed here.
-                self.held.insert(identity, (labels, at, by, clear && fires));
+                let unwritten = !self.world.forbidden.is_empty();
+                let held = Held {
+                    labels,
+                    since: at,
+                    by,
+                    sure: clear && fires && !unwritten,
+                    unwritten,
+                };
+                self.held.insert(identity, held);
             } else {
                 prop_assert!(
                     !(fires && self.must_see(&identity, by)),
@@ -302,9 +339,10 @@ impl History {
             !lost
         });
         for (dead, died) in dead {
-            for (_, since, by, sure) in self.held.values_mut() {
-                *sure &= *by != dead || died - *since > DURABLE;
-            }
+            self.held.retain(|_, held| {
+                held.sure &= held.by != dead || died - held.since > DURABLE;
+                !(held.by == dead && held.unwritten)
+            });
             for untold in self.untold.values_mut() {
                 untold.witnesses.remove(&dead);
             }
@@ -369,6 +407,7 @@ impl History {
     /// All is well in the end.
     async fn end(&mut self) -> Result<(), TestCaseError> {
         self.world.weather = Weather::Fine;
+        self.forbid(false);
         for life in self.world.lives.values_mut() {
             life.fuse = None;
         }

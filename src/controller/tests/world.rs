@@ -10,7 +10,7 @@ use crate::{
     coordinator::Coordinator,
     custody::Keeper,
     notify::{Late, Message, Outbox, Reference, SendError},
-    shard::ownership::{Holder, Shard, Timing},
+    shard::ownership::{Answer, Holder, Shard, Timing},
     state::{Records, Remembered},
     testing::{Objects, START},
 };
@@ -63,6 +63,8 @@ pub struct World {
     pub pods: Vec<Option<Pod>>,
     pub lives: BTreeMap<u32, Life>,
     pub weather: Weather,
+    /// The replicas that have no rights in their namespace.
+    pub forbidden: BTreeSet<u32>,
     /// What has arrived, and was not taken yet.
     pub told: Vec<Told>,
     /// The lives that have ended without being told to, and when.
@@ -79,6 +81,7 @@ impl World {
             pods,
             lives: BTreeMap::new(),
             weather: Weather::Fine,
+            forbidden: BTreeSet::new(),
             told: Vec::new(),
             dead: Vec::new(),
             last_life: 0,
@@ -128,16 +131,18 @@ impl World {
         self.settle();
     }
 
-    /// Tells a replica to stop, and lets it.
+    /// Tells a replica to stop, and lets it. One that cannot free what it holds at once dies.
     pub fn stop(&mut self, ordinal: u32) {
         let Some(life) = self.lives.get(&ordinal) else {
             return;
         };
         life.keeper.update(|replica, _| replica.stop());
         self.settle();
-        if let Some(life) = self.lives.remove(&ordinal) {
-            let stopped = life.keeper.look(|replica, _| replica.is_stopped());
-            assert!(stopped, "does not stop");
+        let stopped = |life: &Life| life.keeper.look(|replica, _| replica.is_stopped());
+        if self.lives.get(&ordinal).is_some_and(stopped) {
+            self.lives.remove(&ordinal);
+        } else {
+            self.kill(ordinal);
         }
     }
 
@@ -210,12 +215,18 @@ impl World {
             match life.burn() {
                 Some(false) => return true,
                 Some(true) => {
-                    self.objects.call(request.call);
+                    if !self.forbidden.contains(&ordinal) {
+                        self.objects.call(request.call);
+                    }
                     return true;
                 }
                 None => {}
             }
-            let answer = self.objects.call(request.call);
+            let answer = if self.forbidden.contains(&ordinal) {
+                Answer::Refused
+            } else {
+                self.objects.call(request.call)
+            };
             life.keeper
                 .update(|replica, now| replica.answer(request.id, answer, now));
         }
@@ -294,6 +305,17 @@ impl World {
             .flat_map(|(_, (_, state))| state.alerts.iter())
             .map(|(subject, record)| (subject.clone(), Arc::clone(record)))
             .collect()
+    }
+
+    /// Somebody deletes a state.
+    pub fn delete_state(&mut self, shard: Shard) {
+        let version = self.objects.next();
+        self.objects.states.remove(&shard).unwrap();
+        for life in self.lives.values() {
+            life.keeper
+                .update(|replica, _| replica.see_state(shard, version, None));
+        }
+        self.settle();
     }
 
     /// Changes what is remembered, as another version of the program would.

@@ -33,6 +33,10 @@ impl Alerts for Notes {
     fn adopt(&mut self, other: &Self, _shard: Shard) {
         self.0.extend(&other.0);
     }
+
+    fn beyond(&self, written: &Self) -> Self {
+        Self(self.0.difference(&written.0).copied().collect())
+    }
 }
 
 /// States, each in a `ConfigMap`.

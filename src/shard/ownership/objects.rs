@@ -78,12 +78,23 @@ pub struct State<A> {
 pub trait Alerts: Clone + Default {
     /// Takes in what another state knows about the keys of `shard`. What is known here already is newer, and stays.
     fn adopt(&mut self, other: &Self, shard: Shard);
+
+    /// What is known here that is not known in the same way in `written`.
+    #[must_use]
+    fn beyond(&self, written: &Self) -> Self;
 }
 
-impl<T: Clone> Alerts for BTreeMap<ShardKey, T> {
+impl<T: Clone + PartialEq> Alerts for BTreeMap<ShardKey, T> {
     fn adopt(&mut self, other: &Self, shard: Shard) {
         for (key, alert) in other.iter().filter(|(key, _)| shard.owns(key)) {
             self.entry(*key).or_insert_with(|| alert.clone());
         }
+    }
+
+    fn beyond(&self, written: &Self) -> Self {
+        self.iter()
+            .filter(|(key, alert)| written.get(*key) != Some(*alert))
+            .map(|(key, alert)| (*key, alert.clone()))
+            .collect()
     }
 }

@@ -147,7 +147,8 @@ impl Listener {
             | Change::Left(_)
             | Change::Record(_)
             | Change::Incomplete(..)
-            | Change::Unsaved(_) => None,
+            | Change::Unsaved(_)
+            | Change::Meddled(_) => None,
         }
     }
 

@@ -18,8 +18,8 @@ enum Outcome {
 }
 
 /// A write of a state.
-struct Save {
-    snapshot: Snapshot,
+struct Save<A> {
+    snapshot: Snapshot<A>,
     last: Option<Epoch>,
     sent: Instant,
 }
@@ -119,7 +119,7 @@ impl<A: Alerts> Replica<A> {
             }
             (Answer::State(version, state), Object::State(shard)) => {
                 let epoch = state.as_ref().map(|state| state.epoch);
-                self.see_state(shard, version, epoch);
+                self.view.learn_state(shard, version, epoch);
                 (Outcome::Good, Some((version, state)))
             }
             (Answer::Deleted, _) => (Outcome::Good, None),
@@ -135,7 +135,7 @@ impl<A: Alerts> Replica<A> {
     fn answer_to_lease(
         &mut self,
         shard: Shard,
-        purpose: &Purpose,
+        purpose: &Purpose<A>,
         outcome: Outcome,
         sent: Instant,
     ) {
@@ -163,7 +163,7 @@ impl<A: Alerts> Replica<A> {
     fn answer_to_save(
         &mut self,
         shard: Shard,
-        save: Save,
+        save: Save<A>,
         outcome: Outcome,
         version: Option<Version>,
         now: Instant,
@@ -271,7 +271,11 @@ impl<A: Alerts> Replica<A> {
                     let found = Book::new(self.next_book, epoch, Some(found), now);
                     book.read_late(shard, found);
                 }
-                book => *book = Some(Book::new(self.next_book, epoch, Some(found), now)),
+                book => {
+                    let new = Book::new(self.next_book, epoch, Some(found), now);
+                    let lost = book.replace(new);
+                    self.lose(shard, lost);
+                }
             }
         } else if held.failed(step, &timing, now) {
             if step == Step::Load && !again {

@@ -109,6 +109,8 @@ pub(super) struct Book<A> {
     pub fenced: bool,
     /// Until when a send waits for that.
     pub fence_until: Instant,
+    /// The alerts as others find them who take over now: as they were read, adopted, or written last.
+    written: A,
     /// The shards of the previous generation whose adoption is in the written state. [`State::adopted`] is ahead of it.
     pub durable: BTreeSet<u32>,
     /// Reads of states of the previous generation that are under way.
@@ -136,8 +138,9 @@ pub(super) enum Basis {
 
 /// What a write of a book contains, to be noted when it has succeeded.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct Snapshot<A> {
     revision: u64,
+    alerts: A,
     adopted: BTreeSet<u32>,
 }
 
@@ -172,6 +175,7 @@ impl<A: Alerts> Book<A> {
             });
         Self {
             id,
+            written: state.alerts.clone(),
             durable: state.adopted.clone(),
             state,
             version,
@@ -200,6 +204,7 @@ impl<A: Alerts> Book<A> {
     pub fn read_late(&mut self, shard: Shard, found: Self) {
         self.id = found.id;
         self.state.alerts.adopt(&found.state.alerts, shard);
+        self.written = found.written;
         self.state.adopted.extend(found.state.adopted);
         self.durable.extend(found.durable);
         self.version = found.version;
@@ -207,13 +212,20 @@ impl<A: Alerts> Book<A> {
         self.touch();
     }
 
-    /// What to make of a state that was read again after a write of this book. Its own writes (one may have landed late), what was there before, and what counts
-    /// for nothing by its epoch, or because it was deleted, know nothing that this book does not.
+    /// What to make of a state that was read again, for this replica still has the Lease. Its own writes (one may have landed late), what was there before, what a
+    /// former holder wrote before the fence (somebody has put it back), and what counts for nothing by its epoch, or because it was deleted, know nothing that
+    /// this book does not.
     pub fn judge(&self, found: &(Version, Option<State<A>>), token: Option<&Writer>) -> Found {
         let (version, state) = found;
         let others = state.as_ref().is_some_and(|state| {
             let mine = token.is_some() && state.writer.as_ref() == token;
-            state.epoch == self.state.epoch && !mine && self.version != Some(*version)
+            let before_the_fence = self.fenced
+                && state.writer.as_ref().map(|writer| writer.transitions)
+                    <= token.map(|token| token.transitions);
+            state.epoch == self.state.epoch
+                && !mine
+                && !before_the_fence
+                && self.version != Some(*version)
         });
         if others {
             Found::Others
@@ -234,9 +246,15 @@ impl<A: Alerts> Book<A> {
         let old = old.filter(|old| old.epoch.checked_add(1) == Some(self.state.epoch));
         if let Some(old) = old {
             self.state.alerts.adopt(&old.alerts, shard);
+            self.written.adopt(&old.alerts, shard);
         }
         self.state.adopted.insert(from);
         self.touch();
+    }
+
+    /// What nobody would find who took over now.
+    pub fn unwritten(&self) -> A {
+        self.state.alerts.beyond(&self.written)
     }
 
     pub const fn touch(&mut self) {
@@ -264,18 +282,20 @@ impl<A: Alerts> Book<A> {
         }
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> Snapshot<A> {
         Snapshot {
             revision: self.revision,
+            alerts: self.state.alerts.clone(),
             adopted: self.state.adopted.clone(),
         }
     }
 
     /// It was written. Whether somebody has waited for that.
-    pub fn written(&mut self, version: Version, snapshot: Snapshot, sent: Instant) -> bool {
+    pub fn written(&mut self, version: Version, snapshot: Snapshot<A>, sent: Instant) -> bool {
         let waited = !self.fenced;
         self.version = Some(version);
         self.saved = snapshot.revision;
+        self.written = snapshot.alerts;
         self.durable = snapshot.adopted;
         self.fenced = true;
         self.told_unsaved = false;

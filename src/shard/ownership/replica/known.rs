@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     super::{super::ShardKey, Alerts, Shard},
     Change, Replica, Step,
+    held::Book,
 };
 
 /// What was told about one shard. It is told anew for another book.
@@ -72,10 +73,26 @@ impl<A: Alerts> Replica<A> {
             .or_else(|| self.known.keys().copied().find(knowing))
     }
 
+    /// A book is lost, or replaced. Of what nobody was told, nobody has changed anything.
+    pub(super) fn lose(&mut self, shard: Shard, book: Option<Book<A>>) {
+        let told = self.known.get(&shard).map(|told| told.book);
+        if let Some(book) = book.filter(|book| told == Some(book.id)) {
+            self.keep_unwritten(shard, book.unwritten());
+        }
+    }
+
+    fn keep_unwritten(&mut self, shard: Shard, mut unwritten: A) {
+        if let Some(older) = self.unwritten.remove(&shard) {
+            unwritten.adopt(&older, shard);
+        }
+        self.unwritten.insert(shard, unwritten);
+    }
+
     /// Tells what is known anew, and what is not any more.
     pub(super) fn tell_known(&mut self) {
         let shards: BTreeSet<_> = self.held.keys().chain(self.known.keys()).copied().collect();
         let mut known = BTreeMap::new();
+        let mut forgotten = Vec::new();
         for shard in shards {
             let before = self.known.get(&shard);
             let now = self.known_now(shard, before);
@@ -86,7 +103,8 @@ impl<A: Alerts> Replica<A> {
                 _ => false,
             };
             let told = before.filter(|told| !told.portions.is_empty());
-            if told.is_some() && !goes_on {
+            if let Some(told) = told.filter(|_| !goes_on) {
+                forgotten.push((shard, told.book));
                 self.changes.push(Change::Forgot(shard));
             }
             let told = told.filter(|_| goes_on).map(|told| &told.portions);
@@ -110,6 +128,13 @@ impl<A: Alerts> Replica<A> {
             known.extend(now.map(|now| (shard, now)));
         }
         self.known = known;
+        for (shard, told) in forgotten {
+            let held = self.held.get(&shard).and_then(|held| held.book.as_ref());
+            if let Some(book) = held.filter(|book| book.id == told) {
+                let unwritten = book.unwritten();
+                self.keep_unwritten(shard, unwritten);
+            }
+        }
     }
 
     /// What is known about a shard, of which this was told. The gate's clock has no part in it: what is known stays so while a Lease is renewed late.

@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use super::{
-    super::{super::ShardKey, Alerts, Shard},
-    Object, Purpose, Replica, Step,
-    held::Held,
+    super::{super::ShardKey, Alerts, Shard, Version},
+    Change, Object, Purpose, Replica, Step,
+    held::{Basis, Held},
 };
 
 impl<A: Alerts> Replica<A> {
@@ -69,6 +69,32 @@ impl<A: Alerts> Replica<A> {
         let held = self.held.get(&shard);
         held.and_then(|held| held.book.as_ref())
             .is_some_and(super::held::Book::is_saved)
+    }
+
+    /// What could not be written of a shard before it was lost, once. Whoever serves it next does not know it.
+    pub fn take_unwritten(&mut self, shard: Shard) -> Option<A> {
+        self.unwritten.remove(&shard)
+    }
+
+    /// A shard's state is of this version now. If it is held here, and that was not its holder, then it is read again, and written as it should be.
+    pub(super) fn mind_the_state(&mut self, shard: Shard, version: Version) {
+        let is_active = self
+            .record()
+            .is_some_and(|record| record.active == shard.total);
+        let may_be_mine = self.pending.values().any(|pending| {
+            pending.object == Object::State(shard) && matches!(pending.purpose, Purpose::Save(..))
+        });
+        let book = self.held.get_mut(&shard).and_then(Held::book_mut);
+        if let Some(book) = book
+            && is_active
+            && !may_be_mine
+            && book.basis == Basis::Read
+            && book.version.is_some_and(|known| known < version)
+        {
+            book.basis = Basis::Stale;
+            book.touch();
+            self.changes.push(Change::Meddled(shard));
+        }
     }
 
     /// About since when, in any state, there is a change that is not written.

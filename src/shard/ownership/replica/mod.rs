@@ -20,8 +20,8 @@ use self::{
     stop::Stop,
 };
 use super::{
-    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, Holder, Lease, Record, Shard, Situation,
-    Timing, Version, View, coverage::Coverage,
+    super::ShardKey, Alerts, Covered, Epoch, HASH_ID, HeldBy, Holder, Lease, Record, Shard,
+    Situation, Timing, Version, View, coverage::Coverage,
 };
 
 pub use request::{Answer, Call, Change, Leave, Output, Request, RequestId, Step};
@@ -45,12 +45,14 @@ pub struct Replica<A> {
     coverage: Coverage,
     synced: bool,
     held: BTreeMap<Shard, Held<A>>,
+    /// What could not be written of shards before they were lost.
+    unwritten: BTreeMap<Shard, A>,
     /// Attempts to send that are under way, by key. They outlive the Lease under which they began.
     sending: BTreeMap<ShardKey, u32>,
     stop: Option<Stop>,
 
     next_id: u64,
-    pending: BTreeMap<RequestId, Pending>,
+    pending: BTreeMap<RequestId, Pending<A>>,
     /// Objects that were not as expected, or whose write has an unknown outcome: to be read again before the next write.
     doubtful: BTreeSet<Object>,
     /// When the last reads of Leases that were answered were sent.
@@ -84,15 +86,15 @@ enum Object {
 
 /// A request under way.
 #[derive(Debug)]
-struct Pending {
+struct Pending<A> {
     object: Object,
     sent: Instant,
-    purpose: Purpose,
+    purpose: Purpose<A>,
 }
 
 /// What a request is for.
 #[derive(Debug)]
-enum Purpose {
+enum Purpose<A> {
     /// To write something that is only noted.
     Write,
     /// To delete this version.
@@ -100,7 +102,7 @@ enum Purpose {
     /// To hold a Lease.
     Renew,
     /// To write a state; before an acknowledgement, a last time.
-    Save(Snapshot, Option<Epoch>),
+    Save(Snapshot<A>, Option<Epoch>),
     /// To know an object again.
     Read,
     /// To read the record after having taken this shard's Lease.
@@ -111,7 +113,7 @@ enum Purpose {
     Adopt(Shard),
 }
 
-impl Purpose {
+impl<A> Purpose<A> {
     const fn writes(&self) -> bool {
         matches!(
             self,
@@ -132,6 +134,7 @@ impl<A: Alerts> Replica<A> {
             coverage: Coverage::default(),
             synced: false,
             held: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
             sending: BTreeMap::new(),
             stop: None,
             next_id: 0,
@@ -168,7 +171,14 @@ impl<A: Alerts> Replica<A> {
     ) {
         let newer = self.view.learn_lease(shard, version, lease, now);
         if newer && !self.is_mine(shard) {
-            self.held.remove(&shard);
+            let lost = self.held.remove(&shard);
+            let freed = self.view.lease(shard).map(|lease| &lease.held_by) == Some(&HeldBy::Nobody);
+            if lost.is_some() && freed && !self.me.owns(shard) {
+                // Whoever it was let go for has the first turn: two replicas, each in the other's place, would let go and take again without a pause.
+                let until = now + self.timing.retry_period() / 2;
+                self.not_before.insert(Object::Lease(shard), until);
+            }
+            self.lose(shard, lost.and_then(|held| held.book));
         }
     }
 
@@ -179,7 +189,9 @@ impl<A: Alerts> Replica<A> {
 
     /// A state has changed in this version, and is of this epoch; nothing means that it was deleted.
     pub fn see_state(&mut self, shard: Shard, version: Version, epoch: Option<Epoch>) {
-        self.view.learn_state(shard, version, epoch);
+        if self.view.learn_state(shard, version, epoch) {
+            self.mind_the_state(shard, version);
+        }
     }
 
     // === What it may do, and what others do ===
@@ -316,7 +328,13 @@ impl<A: Alerts> Replica<A> {
             })
     }
 
-    fn ask(&mut self, object: Object, purpose: Purpose, call: Call<A>, now: Instant) -> RequestId {
+    fn ask(
+        &mut self,
+        object: Object,
+        purpose: Purpose<A>,
+        call: Call<A>,
+        now: Instant,
+    ) -> RequestId {
         let id = RequestId(self.next_id);
         self.next_id += 1;
         let sent = now;
@@ -332,7 +350,7 @@ impl<A: Alerts> Replica<A> {
         id
     }
 
-    fn read(&mut self, object: Object, purpose: Purpose, now: Instant) -> RequestId {
+    fn read(&mut self, object: Object, purpose: Purpose<A>, now: Instant) -> RequestId {
         let call = match object {
             Object::Record => Call::ReadRecord,
             Object::Lease(shard) => Call::ReadLease(shard),

@@ -98,6 +98,8 @@ pub enum Change {
     Saved(Shard),
     /// Sends do not wait any more, although the state is not written: if this replica ended now, they would be repeated. Said once until a write succeeds.
     Unsaved(Shard),
+    /// Somebody else has changed or deleted the state, although this replica holds the shard: it is read again, and written as it should be.
+    Meddled(Shard),
 }
 
 /// Whether something may be sent.

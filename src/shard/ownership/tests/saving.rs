@@ -248,6 +248,54 @@ fn a_state_that_somebody_deletes_is_written_again() {
     assert!(!bench.changes.contains(&Change::Forgot(OWN)));
 }
 
+/// A replica that has written all that it knows.
+fn idle() -> Bench {
+    let mut bench = Bench::serving("1/3/a", 1);
+    note(&mut bench, 1);
+    bench.wait(2);
+    bench.watch();
+    assert!(bench.replica.is_saved(OWN));
+    bench.changes.clear();
+    bench
+}
+
+#[test]
+fn a_state_that_somebody_deletes_while_nothing_changes_is_written_again() {
+    let mut bench = idle();
+    bench.server.states.remove(&OWN);
+    let version = bench.server.next();
+    bench.replica.see_state(OWN, version, None);
+    bench.wait(2);
+    assert_eq!(written(&bench), 1);
+    assert_eq!(bench.changes, [Change::Meddled(OWN)]);
+}
+
+#[test]
+fn an_old_state_that_somebody_puts_back_does_not_count() {
+    let mut bench = idle();
+    overwrite(&mut bench, "2/3/z", 0, 7);
+    bench.watch();
+    bench.wait(2);
+    assert_eq!(written(&bench), 1);
+    assert_eq!(bench.changes, [Change::Meddled(OWN)]);
+}
+
+#[test]
+fn what_the_watch_shows_of_ones_own_writes_is_no_meddling() {
+    let mut bench = idle();
+    for value in 2..20 {
+        promise(&mut bench, value);
+        let write = the_write(&mut bench);
+        let answer = bench.server.call(write.call);
+        // Before its answer, and after it.
+        bench.watch();
+        bench.replica.answer(write.id, answer, bench.now);
+        bench.watch();
+        bench.wait(1);
+    }
+    assert!(!bench.changes.contains(&Change::Meddled(OWN)));
+}
+
 #[test]
 fn a_write_that_conflicts_for_ever_is_not_tried_without_a_pause() {
     let mut bench = Bench::serving("1/3/a", 1);
