@@ -37,6 +37,10 @@ pub enum Point {
     WriteRecord,
     /// It was written.
     WroteRecord,
+    /// The Lease of a generation that is over is about to be deleted.
+    DeleteLease,
+    /// A `ConfigMap` of a state that is over is about to be deleted.
+    DeleteState,
 }
 
 /// Says that the program is at this point.
@@ -75,7 +79,7 @@ mod on_demand {
 
     use super::{PREFIX, Point};
 
-    const POINTS: [(&str, Point); 11] = [
+    const POINTS: [(&str, Point); 13] = [
         ("write-state", Point::WriteState),
         ("wrote-state", Point::WroteState),
         ("send", Point::Send),
@@ -87,6 +91,8 @@ mod on_demand {
         ("wrote-lease", Point::WroteLease),
         ("write-record", Point::WriteRecord),
         ("wrote-record", Point::WroteRecord),
+        ("delete-lease", Point::DeleteLease),
+        ("delete-state", Point::DeleteState),
     ];
 
     struct Crash {

@@ -332,6 +332,7 @@ impl<S> Transport<S> {
                 written.map(|(version, record)| Answer::Record(version, Some(record)))
             }
             Call::DeleteLease(shard, version) => {
+                faults::pass(Point::DeleteLease);
                 let name = self.names.lease(shard);
                 let deleted = self.delete(Resource::Lease, &self.leases, &name, version);
                 deleted.await.map(|()| Answer::Deleted)

@@ -307,6 +307,7 @@ impl<R: Record> Store<R> {
     async fn remove_listed(&self, meta: &ObjectMeta) -> Result<(), Failed> {
         let name = meta.name.as_deref().unwrap_or_default();
         let version = version_of(meta.resource_version.as_deref())?;
+        faults::pass(Point::DeleteState);
         self.remove(name, meta.uid.clone(), version).await
     }
 
