@@ -57,6 +57,8 @@ pub struct Controller {
     relist: Option<watch::Sender<u64>>,
     /// The lists that are waited for, after this replica was out of touch.
     stale: Option<stale::Stale>,
+    /// Until when it is known which objects there are, if that is to end.
+    roll_until: Option<Instant>,
     /// When the loop went round last.
     last_round: Instant,
     clock: Clock,
@@ -105,6 +107,7 @@ impl Controller {
             unserved: None,
             relist: None,
             stale: None,
+            roll_until: None,
             last_round: Instant::now(),
             clock,
             receivers: receivers.into(),
@@ -128,8 +131,7 @@ impl Controller {
         let mut housekeeping = Instant::now();
         let mut tidying = Instant::now() + TIDYING;
         // What is remembered comes after the first list.
-        self.engine.call_roll(self.custody.is_some());
-        let mut roll_until = None;
+        self.call_roll();
         loop {
             let due = self
                 .engine
@@ -168,17 +170,32 @@ impl Controller {
             {
                 // Nobody may have asked for it.
                 _ = synced.send(());
-                roll_until = Some(Instant::now() + ROLL);
+                self.end_roll_soon();
             }
-            if roll_until.is_some_and(|until| until <= Instant::now()) {
-                self.engine.call_roll(false);
-                roll_until = None;
-            }
+            self.end_roll();
             if Instant::now() >= housekeeping {
                 self.look_after_shards();
                 self.keep_house();
                 housekeeping = Instant::now() + HOUSEKEEPING;
             }
+        }
+    }
+
+    /// Notes from now on which objects there are: lists begin, and what is remembered comes after them.
+    fn call_roll(&mut self) {
+        self.engine.call_roll(self.custody.is_some());
+        self.roll_until = None;
+    }
+
+    /// The lists are complete: that is enough in a while.
+    fn end_roll_soon(&mut self) {
+        self.roll_until = Some(Instant::now() + ROLL);
+    }
+
+    fn end_roll(&mut self) {
+        if self.roll_until.is_some_and(|until| until <= Instant::now()) {
+            self.engine.call_roll(false);
+            self.roll_until = None;
         }
     }
 

@@ -103,7 +103,7 @@ pub(super) struct Sight {
     /// Whether the last of them is not complete yet.
     listing: bool,
     /// Whether what is seen is what there is: a list is complete, and the watch goes on. If not, nothing resolves.
-    clear: bool,
+    pub clear: bool,
 }
 
 impl Engine {

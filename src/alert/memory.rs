@@ -156,7 +156,7 @@ impl Engine {
         let Some(kind) = KindId::named(&memory.kind) else {
             return;
         };
-        if self.is_gone(uid) {
+        if self.is_gone(uid, kind) {
             return;
         }
         let known = self.know(uid, kind);
@@ -191,7 +191,10 @@ impl Engine {
         let seen: Vec<_> = alert
             .members
             .keys()
-            .map(|uid| (self.is_gone(uid), well_since(uid).map(|well| well.min(now))))
+            .map(|uid| {
+                let well_since = well_since(uid).map(|well| well.min(now));
+                (self.is_gone(uid, rule.kind), well_since)
+            })
             .collect();
         let entry = self
             .alerts
@@ -239,8 +242,9 @@ impl Engine {
     }
 
     /// Whether an object is known not to be there.
-    fn is_gone(&self, uid: &str) -> bool {
-        let roll = self.roll.as_ref();
+    fn is_gone(&self, uid: &str, kind: KindId) -> bool {
+        let sees = self.sights.get(&kind).is_some_and(|sight| sight.clear);
+        let roll = self.roll.as_ref().filter(|_| sees);
         roll.is_some_and(|roll| !roll.has(uid))
     }
 

@@ -68,13 +68,15 @@ impl Controller {
             .take()
             .map_or_else(Vec::new, |stale| stale.portions);
         self.stale = Some(Stale {
-            lists: KindId::ALL.iter().map(|kind| (*kind, false)).collect(),
+            // Others cannot be listed at all: nobody waits for them.
+            lists: self.listed.iter().map(|kind| (*kind, false)).collect(),
             until: Instant::now() + PATIENCE,
             portions,
         });
-        for &kind in KindId::ALL {
+        for &kind in &self.listed {
             self.engine.blind(kind);
         }
+        self.call_roll();
     }
 
     /// Takes charge of a portion, as soon as what is seen can be gone by.
@@ -121,6 +123,7 @@ impl Controller {
         };
         if let Some(stale) = self.stale.take_if(is_over) {
             info!("the cluster is seen as it is now");
+            self.end_roll_soon();
             for portion in stale.portions {
                 self.take_charge(&portion);
             }
@@ -168,7 +171,7 @@ mod tests {
                 Clock::starting_at(START, 1.0),
                 Vec::new(),
                 Arc::clone(&metrics),
-                Health::new(KindId::ALL),
+                Health::new(&[KindId::Pod]),
             )
             .listing_anew(relist);
             let (tell, told) = mpsc::unbounded_channel();

@@ -269,6 +269,31 @@ async fn a_state_that_somebody_deletes_is_written_again() {
     assert_eq!(told(&mut world), [(DELETED, OOM_KILLED.to_owned())]);
 }
 
+/// What it finds written down has fired and ended while it stood still: that it is well, and since when, is in the list that it begins with.
+#[tokio::test(start_paused = true)]
+async fn who_stood_still_ends_at_once_what_it_finds_to_be_over() {
+    let looping = mk_pod("web-1").crash_looping(at(-600), 300, 9);
+    let mut world = world::World::new(vec![Some(mk_pod("web-1"))]);
+    let owner = Shard::of(&ShardKey::of(&looping.clone().object().subject().0), 2).index;
+    world.start(0, 2, "test");
+    world.start(1, 2, "test");
+    world.frozen.insert(owner);
+    world.pass(Duration::from_secs(120)).await;
+    world.set_pod(0, Some(looping));
+    world.pass(Duration::from_secs(60)).await;
+    let fired = told(&mut world);
+    assert_eq!(fired, [(Message::Fired, "KubePodCrashLooping".to_owned())]);
+    // Its heir stands still in turn, and sees as little of the end.
+    world.frozen.insert(1 - owner);
+    world.set_pod(0, Some(mk_pod("web-1").restarted(at(-900), 9)));
+    world.pass(Duration::from_secs(60)).await;
+    world.thaw(owner);
+    // Until it may take over.
+    world.pass(Duration::from_secs(120)).await;
+    let ended = told(&mut world);
+    assert_eq!(ended, [(RECOVERED, "KubePodCrashLooping".to_owned())]);
+}
+
 /// Its hold would go on for whoever does not know when it became well.
 #[tokio::test(start_paused = true)]
 async fn what_ended_before_the_eyes_of_who_takes_over_is_over() {
@@ -299,7 +324,7 @@ async fn a_lasting_failure_is_said_once_and_loudly_when_it_has_lasted_a_minute()
         clock,
         Vec::new(),
         Arc::clone(&metrics),
-        Health::new(KindId::ALL),
+        Health::new(&[KindId::Pod]),
     );
     // One failure every 10 s, for two minutes.
     let failures = stream::iter(0..12).then(|_| async {

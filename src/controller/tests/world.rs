@@ -65,6 +65,8 @@ pub struct World {
     pub weather: Weather,
     /// The replicas that have no rights in their namespace.
     pub forbidden: BTreeSet<u32>,
+    /// The replicas that stand still.
+    pub frozen: BTreeSet<u32>,
     /// What has arrived, and was not taken yet.
     pub told: Vec<Told>,
     /// The lives that have ended without being told to, and when.
@@ -82,6 +84,7 @@ impl World {
             lives: BTreeMap::new(),
             weather: Weather::Fine,
             forbidden: BTreeSet::new(),
+            frozen: BTreeSet::new(),
             told: Vec::new(),
             dead: Vec::new(),
             last_life: 0,
@@ -110,23 +113,21 @@ impl World {
             self.clock.clone(),
             vec![handle.clone()],
             Arc::new(Metrics::new(ordinal, total, &[], &[]).unwrap()),
-            Health::new(KindId::ALL),
-        );
-        controller.engine.call_roll(true);
-        controller.take(KindId::Pod, Event::ListStarted);
-        for pod in self.pods.iter().flatten() {
-            controller.take(KindId::Pod, Event::Listed(pod.clone().object(), 0));
-        }
-        controller.take(KindId::Pod, Event::ListDone);
-        controller.let_time_pass();
-        keeper.update(|replica, _| replica.synced());
-        let life = Life {
+            Health::new(&[KindId::Pod]),
+        )
+        .listing_anew(watch::channel(0).0);
+        controller.call_roll();
+        let mut life = Life {
             number,
             keeper,
             controller,
             handle,
             fuse: None,
         };
+        life.list(&self.pods);
+        life.controller.end_roll_soon();
+        life.controller.let_time_pass();
+        life.keeper.update(|replica, _| replica.synced());
         self.lives.insert(ordinal, life);
         self.settle();
     }
@@ -146,6 +147,20 @@ impl World {
         }
     }
 
+    fn awake(&self) -> impl Iterator<Item = (&u32, &Life)> {
+        let lives = self.lives.iter();
+        lives.filter(|(ordinal, _)| !self.frozen.contains(*ordinal))
+    }
+
+    /// A replica that has stood still goes on.
+    pub fn thaw(&mut self, ordinal: u32) {
+        self.frozen.remove(&ordinal);
+        let life = self.lives.get_mut(&ordinal).unwrap();
+        life.controller.look_anew();
+        life.controller.end_roll();
+        self.settle();
+    }
+
     /// It dies at once.
     pub fn kill(&mut self, ordinal: u32) {
         self.dead.extend(
@@ -163,7 +178,8 @@ impl World {
             new.as_ref()
                 .is_some_and(|new| new.metadata.uid == old.metadata.uid)
         };
-        for life in self.lives.values_mut() {
+        let awake = |(ordinal, _): &(&u32, &mut Life)| !self.frozen.contains(*ordinal);
+        for (_, life) in self.lives.iter_mut().filter(awake) {
             if let Some(old) = old.clone().filter(|old| !same(old)) {
                 life.controller
                     .take(KindId::Pod, Event::Deleted(old.object()));
@@ -180,7 +196,7 @@ impl World {
     pub fn settle(&mut self) {
         for _ in 0..10_000 {
             let mut busy = false;
-            let ordinals: Vec<u32> = self.lives.keys().copied().collect();
+            let ordinals: Vec<u32> = self.awake().map(|(ordinal, _)| *ordinal).collect();
             for ordinal in ordinals {
                 busy |= self.work(ordinal);
                 let dead = |life: &Life| life.fuse.is_some_and(|fuse| fuse.left == 0);
@@ -191,7 +207,7 @@ impl World {
             if !busy {
                 return;
             }
-            for life in self.lives.values() {
+            for (_, life) in self.awake() {
                 life.keeper
                     .update(|replica, now| self.objects.show(replica, now));
             }
@@ -209,6 +225,11 @@ impl World {
             life.controller.turn(turn);
             busy = true;
         }
+        if life.controller.is_stale() {
+            life.list(&self.pods);
+            life.controller.go_on_when_seen();
+        }
+        life.controller.end_roll();
         life.controller.let_time_pass();
         for request in life.keeper.requests() {
             busy = true;
@@ -269,7 +290,7 @@ impl World {
         let end = Instant::now() + duration;
         while Instant::now() < end {
             let now = Instant::now();
-            let next = self.lives.values().flat_map(|life| {
+            let next = self.awake().flat_map(|(_, life)| {
                 let engine = life.controller.engine.next_deadline();
                 [
                     engine.map(|time| self.clock.instant(time)),
@@ -335,6 +356,16 @@ impl World {
 }
 
 impl Life {
+    /// Its watch brings a complete list.
+    fn list(&mut self, pods: &[Option<Pod>]) {
+        let controller = &mut self.controller;
+        controller.take(KindId::Pod, Event::ListStarted);
+        for pod in pods.iter().flatten() {
+            controller.take(KindId::Pod, Event::Listed(pod.clone().object(), 0));
+        }
+        controller.take(KindId::Pod, Event::ListDone);
+    }
+
     /// Whether anything is known of an alert in the receiver's queue.
     pub fn knows(&self, subject: &Subject, identity: &Labels) -> bool {
         let debts = self.handle.queue().debts(subject);

@@ -134,7 +134,7 @@ impl World {
             clock.clone(),
             vec![worker.handle()],
             metrics,
-            Health::new(KindId::ALL),
+            Health::new(&[KindId::Pod]),
         )
         .watching_over_shards(Some(Unserved::new(installation, &timing)));
         let access = Access {
