@@ -26,7 +26,7 @@ pub(super) fn view(
         rule: entry.rule,
         subject: entry.key.subject.clone(),
         shard_key: entry.shard_key,
-        labels: labels(cluster, &entry.key, entry.workload_type, members)
+        labels: labels(cluster, entry, members)
             .with("severity", face.severity.as_str())
             .with("reason", &*face.reason),
         annotations: annotations(entry, members),
@@ -50,24 +50,26 @@ pub(super) fn view(
 }
 
 /// The labels that are the alert's identity.
-fn labels(
-    cluster: &str,
-    key: &AlertKey,
-    workload_type: WorkloadType,
-    members: &[&Member],
-) -> Labels {
+fn labels(cluster: &str, entry: &Entry, members: &[&Member]) -> Labels {
     let AlertKey {
         rule,
         subject,
         part,
-    } = key;
+    } = &*entry.key;
+    let kind = entry.rule.kind;
     let mut labels = Labels::new()
         .with("alertname", *rule)
         .with("cluster", cluster)
-        .with("namespace", &*subject.namespace)
-        .with("workload", &*subject.name)
-        .with("workload_type", workload_type.as_label(subject));
-    match workload_type {
+        .with("namespace", &*subject.namespace);
+    if kind.is_workload() {
+        labels.set("workload", &*subject.name);
+        labels.set("workload_type", entry.workload_type.as_label(subject));
+    }
+    // Not where the object is only a member: a Job of a CronJob is another one in each run.
+    if let Some(label) = kind.label().filter(|_| *subject.kind == *kind.as_str()) {
+        labels.set(label, &*subject.name);
+    }
+    match entry.workload_type {
         WorkloadType::Controller => {}
         WorkloadType::BarePod => labels.set("pod", &*subject.name),
         WorkloadType::StaticPod => {

@@ -5,13 +5,13 @@ mod client;
 mod clock;
 mod connect;
 mod failure;
+mod kinds;
 mod lenient;
 mod list;
 mod meta;
 mod name;
 mod object;
 mod own_set;
-mod pod;
 mod rights;
 mod subject;
 mod tap;
@@ -22,14 +22,16 @@ pub use clock::Clock;
 pub use connect::{ConnectError, ConnectOptions, Connection, connect};
 pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
+pub use kinds::{
+    ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
+    Deployment, HorizontalPodAutoscaler, Job, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, Probe, ReplicaSet,
+    ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
+};
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};
 pub use object::{Kind, KindId, Object, ObjectRef};
 pub use own_set::{OwnSet, own_stateful_set};
-pub use pod::{
-    Condition, Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe,
-    RestartRule, Running, Terminated, Waiting,
-};
 pub use rights::{RightsError, check_rights};
 pub use subject::{Subject, SubjectError, WorkloadType};
 pub use tap::Tap;

@@ -9,7 +9,12 @@ use kube::Client;
 use serde::{Deserialize, Deserializer};
 
 use super::{
-    Event, Failure, Meta, Pod, Subject, Tap, WatchOptions, WorkloadType,
+    Event, Failure, Meta, Subject, Tap, WatchOptions, WorkloadType,
+    kinds::{
+        ApiService, CronJob, DaemonSet, Deployment, HorizontalPodAutoscaler, Job, Namespace, Node,
+        PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
+        ResourceQuota, StatefulSet,
+    },
     lenient::{self, Lenient},
     list, watch,
 };
@@ -27,6 +32,10 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     const KIND: &'static str;
     /// The resource's name in URLs.
     const PLURAL: &'static str;
+    /// The label that names the object in the alerts of its rules; kubernetes-mixin's where it has such alerts. None for the kinds whose objects are only members.
+    const LABEL: Option<&'static str>;
+    /// Whether the subjects of its alerts are workloads, and so have the labels `workload` and `workload_type`.
+    const IS_WORKLOAD: bool;
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
@@ -35,10 +44,14 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     fn meta_mut(&mut self) -> &mut Meta;
 
     /// Its subject: the topmost owner that can be told from the object alone, else itself.
-    fn subject(&self) -> (Subject, WorkloadType);
+    fn subject(&self) -> (Subject, WorkloadType) {
+        Subject::of(Self::KIND, self.meta())
+    }
 
     /// The node that the object runs on; empty if none.
-    fn node(&self) -> &str;
+    fn node(&self) -> &str {
+        ""
+    }
 
     /// Since when the object no longer shows the rule's condition, about this part or about any, if it tells. It counts only if it was found before, and no longer is.
     fn well_since(&self, _rule: &Rule, _part: Option<&str>) -> Option<Timestamp> {
@@ -151,6 +164,20 @@ macro_rules! kinds {
                 }
             }
 
+            /// The label that names an object of it. See [`Kind::LABEL`].
+            pub const fn label(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$kind => <$kind as Kind>::LABEL,)+
+                }
+            }
+
+            /// Whether its alerts are about workloads. See [`Kind::IS_WORKLOAD`].
+            pub const fn is_workload(self) -> bool {
+                match self {
+                    $(Self::$kind => <$kind as Kind>::IS_WORKLOAD,)+
+                }
+            }
+
             /// The kind of this name.
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
@@ -257,4 +284,20 @@ macro_rules! kinds {
     };
 }
 
-kinds!(Pod);
+kinds!(
+    Pod,
+    Node,
+    Deployment,
+    StatefulSet,
+    DaemonSet,
+    ReplicaSet,
+    Job,
+    CronJob,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    HorizontalPodAutoscaler,
+    PodDisruptionBudget,
+    ResourceQuota,
+    Namespace,
+    ApiService
+);

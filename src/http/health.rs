@@ -308,7 +308,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn ready_when_the_first_list_is_complete_and_also_while_a_watch_fails_later() {
-        let health = Health::new(KindId::ALL);
+        let health = Health::new(&[KindId::Pod]);
         assert!(!health.readiness().ready);
         assert_eq!(
             health.readiness().to_string(),
@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_sees_nothing_at_all_is_not_ready() {
-        let health = Health::new(KindId::ALL);
+        let health = Health::new(&[KindId::Pod]);
         health.unavailable(POD, "forbidden");
         assert_eq!(
             health.readiness().to_string(),
@@ -362,7 +362,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_loop_that_stands_still_is_not_alive() {
-        let health = Health::new(KindId::ALL);
+        let health = Health::new(&[KindId::Pod]);
         advance(STUCK_AFTER).await;
         assert_eq!(health.live(), Ok(()));
         advance(Duration::from_secs(1)).await;

@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn metrics_and_health_are_served() {
-        let health = Health::new(KindId::ALL);
+        let health = Health::new(&[KindId::Pod]);
         let running = start(health.clone()).await;
 
         let (status, format, text) = fetch(&running, "/metrics").await;

@@ -11,7 +11,11 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use k8s_openapi::{
+    api::{apps::v1 as apps, autoscaling, batch::v1 as batch, core::v1 as core, policy},
+    kube_aggregator::pkg::apis::apiregistration::v1::APIService as ApiService,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::all;
@@ -169,8 +173,10 @@ fn judge(case: &Case) -> Vec<String> {
     let at_once = case.objects.iter().map(|object| (case.at, object));
     let in_turn = case.steps.iter().map(|step| (step.at, &step.object));
     let mut engine = Engine::new("");
-    engine.list_started(KindId::Pod);
-    engine.list_done(KindId::Pod, Timestamp::MIN);
+    for &kind in KindId::ALL {
+        engine.list_started(kind);
+        engine.list_done(kind, Timestamp::MIN);
+    }
     for (at, value) in at_once.chain(in_turn) {
         failures.extend(unknown_fields(value));
         match decode(value) {
@@ -217,18 +223,38 @@ fn decode(value: &Value) -> Result<Object, String> {
 
 /// The fields that Kubernetes' own type does not have: the trimmed types skip what they do not know, so that a misspelt field would pass.
 fn unknown_fields(value: &Value) -> Vec<String> {
-    let full: k8s_openapi::api::core::v1::Pod = match serde_json::from_value(value.clone()) {
-        Ok(full) => full,
-        Err(error) => return vec![format!("no Pod: {error}")],
+    let kind = value["kind"].as_str().and_then(KindId::named);
+    let full = match kind {
+        None => return vec![format!("no watched kind: {}", value["kind"])],
+        Some(KindId::Pod) => whole::<core::Pod>(value),
+        Some(KindId::Node) => whole::<core::Node>(value),
+        Some(KindId::Deployment) => whole::<apps::Deployment>(value),
+        Some(KindId::StatefulSet) => whole::<apps::StatefulSet>(value),
+        Some(KindId::DaemonSet) => whole::<apps::DaemonSet>(value),
+        Some(KindId::ReplicaSet) => whole::<apps::ReplicaSet>(value),
+        Some(KindId::Job) => whole::<batch::Job>(value),
+        Some(KindId::CronJob) => whole::<batch::CronJob>(value),
+        Some(KindId::PersistentVolumeClaim) => whole::<core::PersistentVolumeClaim>(value),
+        Some(KindId::PersistentVolume) => whole::<core::PersistentVolume>(value),
+        Some(KindId::HorizontalPodAutoscaler) => {
+            whole::<autoscaling::v2::HorizontalPodAutoscaler>(value)
+        }
+        Some(KindId::PodDisruptionBudget) => whole::<policy::v1::PodDisruptionBudget>(value),
+        Some(KindId::ResourceQuota) => whole::<core::ResourceQuota>(value),
+        Some(KindId::Namespace) => whole::<core::Namespace>(value),
+        Some(KindId::ApiService) => whole::<ApiService>(value),
     };
     let mut unknown = Vec::new();
-    compare(
-        "",
-        value,
-        &serde_json::to_value(full).unwrap(),
-        &mut unknown,
-    );
+    match full {
+        Ok(full) => compare("", value, &full, &mut unknown),
+        Err(error) => unknown.push(format!("no object of its kind: {error}")),
+    }
     unknown
+}
+
+/// The object as Kubernetes' own type reads and writes it.
+fn whole<K: DeserializeOwned + Serialize>(value: &Value) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_value::<K>(value.clone())?)
 }
 
 fn compare(path: &str, value: &Value, full: &Value, unknown: &mut Vec<String>) {

@@ -1,6 +1,6 @@
-//! What a rule remembers of one object between two looks at it: a few times with a number each.
+//! What a rule remembers of one object between two looks at it: a few times with a number or a text each.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,19 @@ const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// The memory of one object: small, serialisable, empty for nearly all. It is kept by the engine, and persisted with the alerts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memo(Vec<Mark>);
+pub struct Memo {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    marks: Vec<Mark>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<Box<str>, Value>,
+}
+
+/// What something is, and since when it is that. However old it is, it counts, until it is forgotten by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Value {
+    value: Box<str>,
+    since: Timestamp,
+}
 
 /// One remembered event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,24 +41,58 @@ impl Memo {
     /// Remembers that `what` had `value` at `at`, once.
     pub fn mark(&mut self, what: &str, at: Timestamp, value: i64) {
         let known = self
-            .0
+            .marks
             .iter()
             .any(|mark| &*mark.what == what && mark.at == at && mark.value == value);
         if !known {
-            self.0.push(Mark {
+            self.marks.push(Mark {
                 what: what.into(),
                 at,
                 value,
             });
-            self.0.sort_by_key(|mark| mark.at);
+            self.marks.sort_by_key(|mark| mark.at);
         }
     }
 
     /// Adds what another memory of the same object has.
     pub fn merge(&mut self, other: &Self) {
-        for Mark { what, at, value } in &other.0 {
+        for Mark { what, at, value } in &other.marks {
             self.mark(what, *at, *value);
         }
+        for (what, other) in &other.values {
+            match self.values.get_mut(what) {
+                // The one that has been so for longer has seen more; another value than here has been replaced since.
+                Some(known) if known.value == other.value => {
+                    known.since = known.since.min(other.since);
+                }
+                Some(_) => {}
+                None => {
+                    self.values.insert(what.clone(), other.clone());
+                }
+            }
+        }
+    }
+
+    /// Since when `what` has this value, as far as it was seen: since now, if it had another one at the last look.
+    pub fn since(&mut self, what: &str, value: &str, now: Timestamp) -> Timestamp {
+        match self.values.get_mut(what) {
+            Some(known) if *known.value == *value => known.since,
+            Some(known) => {
+                known.value = value.into();
+                known.since = now;
+                now
+            }
+            None => {
+                let (value, since) = (value.into(), now);
+                self.values.insert(what.into(), Value { value, since });
+                now
+            }
+        }
+    }
+
+    /// Forgets what `what` is.
+    pub fn forget_value(&mut self, what: &str) {
+        self.values.remove(what);
     }
 
     /// What is remembered of `what`, oldest first.
@@ -54,7 +100,7 @@ impl Memo {
         &'a self,
         what: &'a str,
     ) -> impl DoubleEndedIterator<Item = (Timestamp, i64)> + 'a {
-        self.0
+        self.marks
             .iter()
             .filter(move |mark| &*mark.what == what)
             .map(|mark| (mark.at, mark.value))
@@ -63,7 +109,7 @@ impl Memo {
     /// Forgets all of `what` but the newest `count` marks, so that what happens every second takes no more room than what happens every hour.
     pub fn keep_newest(&mut self, what: &str, count: usize) {
         let mut surplus = self.marks(what).count().saturating_sub(count);
-        self.0.retain(|mark| {
+        self.marks.retain(|mark| {
             let forget = surplus > 0 && &*mark.what == what;
             surplus -= usize::from(forget);
             !forget
@@ -72,7 +118,7 @@ impl Memo {
 
     /// Forgets what happened at `time` or before.
     pub fn forget(&mut self, time: Timestamp) {
-        self.0.retain(|mark| mark.at > time);
+        self.marks.retain(|mark| mark.at > time);
     }
 
     /// Forgets what is too old for any rule.
@@ -82,7 +128,7 @@ impl Memo {
 
     /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.marks.is_empty() && self.values.is_empty()
     }
 }
 
@@ -111,6 +157,31 @@ mod tests {
         assert_eq!(memo.marks("web").count(), 0);
         assert_eq!(memo.marks("app").count(), 1);
         memo.prune(second(20).checked_add(RETENTION).unwrap());
+        assert!(memo.is_empty());
+    }
+
+    #[test]
+    fn a_value_is_known_since_it_was_first_seen_and_never_too_old() {
+        let mut memo = Memo::default();
+        assert_eq!(memo.since("replicas", "2/3", second(10)), second(10));
+        assert_eq!(memo.since("replicas", "2/3", second(20)), second(10));
+        assert_eq!(memo.since("replicas", "1/3", second(30)), second(30));
+        memo.prune(second(30).checked_add(RETENTION * 2).unwrap());
+        assert_eq!(memo.since("replicas", "1/3", second(90)), second(30));
+
+        let mut earlier = Memo::default();
+        earlier.since("replicas", "1/3", second(25));
+        earlier.since("updated", "1", second(5));
+        memo.merge(&earlier);
+        assert_eq!(memo.since("replicas", "1/3", second(90)), second(25));
+        let mut other = Memo::default();
+        other.since("replicas", "3/3", second(1));
+        memo.merge(&other);
+        assert_eq!(memo.since("replicas", "1/3", second(90)), second(25));
+
+        memo.forget_value("replicas");
+        assert!(!memo.is_empty());
+        memo.forget_value("updated");
         assert!(memo.is_empty());
     }
 

@@ -1,10 +1,25 @@
 //! Rules: what an object says about itself at a given time. One file a kind; pure; no memory but the [`Memo`] that is handed in.
 
+mod api_service;
 #[cfg(test)]
 mod cases;
+mod cron_job;
+mod daemon_set;
+mod deployment;
 mod finding;
+mod horizontal_pod_autoscaler;
+mod job;
 mod memo;
+mod namespace;
+mod node;
+mod persistent_volume;
+mod persistent_volume_claim;
 mod pod;
+mod pod_disruption_budget;
+mod replica_set;
+mod resource_quota;
+mod stateful_set;
+mod text;
 
 pub use finding::{Finding, Lasts, Rule, Since};
 pub use memo::Memo;
@@ -16,7 +31,23 @@ use jiff::Timestamp;
 use crate::{alert::Severity, cluster::KindId};
 
 /// Every rule that looks at objects, kind by kind.
-pub const RULES: &[&[&Rule]] = &[pod::RULES];
+pub const RULES: &[&[&Rule]] = &[
+    pod::RULES,
+    node::RULES,
+    deployment::RULES,
+    stateful_set::RULES,
+    daemon_set::RULES,
+    replica_set::RULES,
+    job::RULES,
+    cron_job::RULES,
+    persistent_volume_claim::RULES,
+    persistent_volume::RULES,
+    horizontal_pod_autoscaler::RULES,
+    pod_disruption_budget::RULES,
+    resource_quota::RULES,
+    namespace::RULES,
+    api_service::RULES,
+];
 
 /// Stands for a rule that there is no more, in what another version of this program has written down.
 pub static RETIRED: Rule = Rule {
@@ -53,6 +84,15 @@ pub fn named(name: &str) -> Option<&'static Rule> {
     all()
         .chain([&SHARD_NOT_SERVED])
         .find(|rule| rule.name == name)
+}
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(minutes * 60)
+}
+
+/// From this time if the API told one, else from when it was first seen.
+fn since(time: Option<Timestamp>) -> Since {
+    time.map_or(Since::FirstSeen, Since::At)
 }
 
 /// One look at one object: the time, what is remembered of the object, and where the verdicts go.

@@ -76,7 +76,51 @@ pub const NAMESPACES: Resource = Resource {
 };
 
 /// Everything that is served.
-pub const RESOURCES: &[Resource] = &[PODS, CONFIG_MAPS, LEASES, STATEFUL_SETS, NAMESPACES];
+pub const RESOURCES: &[Resource] = &[
+    PODS,
+    CONFIG_MAPS,
+    LEASES,
+    STATEFUL_SETS,
+    NAMESPACES,
+    like_pods("apps", "deployments", "Deployment"),
+    like_pods("apps", "daemonsets", "DaemonSet"),
+    like_pods("apps", "replicasets", "ReplicaSet"),
+    like_pods("batch", "jobs", "Job"),
+    like_pods("batch", "cronjobs", "CronJob"),
+    like_pods("policy", "poddisruptionbudgets", "PodDisruptionBudget"),
+    like_pods("", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    like_pods("", "resourcequotas", "ResourceQuota"),
+    Resource {
+        version: "v2",
+        ..like_pods(
+            "autoscaling",
+            "horizontalpodautoscalers",
+            "HorizontalPodAutoscaler",
+        )
+    },
+    Resource {
+        namespaced: false,
+        ..like_pods("", "nodes", "Node")
+    },
+    Resource {
+        namespaced: false,
+        ..like_pods("", "persistentvolumes", "PersistentVolume")
+    },
+    Resource {
+        namespaced: false,
+        ..like_pods("apiregistration.k8s.io", "apiservices", "APIService")
+    },
+];
+
+/// A resource that differs from pods in its names only. Nothing runs its objects.
+const fn like_pods(group: &'static str, plural: &'static str, kind: &'static str) -> Resource {
+    Resource {
+        group,
+        plural,
+        kind,
+        ..PODS
+    }
+}
 
 impl Resource {
     /// `v1`, or `group/version`.

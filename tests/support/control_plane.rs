@@ -83,7 +83,7 @@ impl ControlPlane {
             apiserver: None,
         };
         this.start_apiserver().await;
-        this.allow(ALERTKUBE, &["pods"]).await;
+        this.allow(ALERTKUBE).await;
         for user in [ALERTKUBE, OUTSIDER] {
             this.allow_to_remember(user).await;
         }
@@ -224,11 +224,11 @@ impl ControlPlane {
     }
 
     /// Grants a user to list and watch resources of the core group, in all namespaces.
-    pub async fn allow(&self, user: &str, resources: &[&str]) {
+    pub async fn allow(&self, user: &str) {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": { "name": user },
-            "rules": [{ "apiGroups": [""], "resources": resources, "verbs": ["list", "watch"] }],
+            "rules": watching(),
         });
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -297,6 +297,30 @@ impl ControlPlane {
             .filter(|event| event["user"]["username"] == user)
             .collect()
     }
+}
+
+/// The rules of the manifests for what is listed and watched.
+fn watching() -> Vec<Value> {
+    const RBAC: &str = include_str!("../../manifests/base/rbac.yaml");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(RBAC).unwrap();
+    let role = objects
+        .iter()
+        .find(|object| object["kind"] == "ClusterRole")
+        .unwrap();
+    let rules = role["rules"].as_array().unwrap().iter();
+    rules
+        .filter(|rule| rule["verbs"] == json!(["list", "watch"]))
+        .cloned()
+        .collect()
+}
+
+/// The resources that the manifests allow to list and watch.
+pub fn watched() -> Vec<String> {
+    let rules = watching().into_iter();
+    rules
+        .flat_map(|rule| rule["resources"].as_array().unwrap().clone())
+        .map(|resource| resource.as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn role_to_remember(user: &str, leases: &[&str], config_maps: &[&str]) -> Value {

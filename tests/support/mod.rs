@@ -11,7 +11,7 @@ mod objects;
 mod program;
 mod webhook;
 
-pub use control_plane::{ALERTKUBE, ControlPlane, EVERYTHING, OUTSIDER};
+pub use control_plane::{ALERTKUBE, ControlPlane, EVERYTHING, OUTSIDER, watched};
 pub use controllers::ControllerManager;
 pub use forwarder::Flow;
 pub use kubelet::{Event, Happening, Kubelet, Node, Pod};

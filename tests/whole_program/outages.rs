@@ -161,7 +161,7 @@ async fn rights_that_are_missing_for_a_moment_do_not_cost_minutes() {
             line.to_lowercase().contains("forbidden")
         })
         .await;
-    plane.allow(ALERTKUBE, &["pods"]).await;
+    plane.allow(ALERTKUBE).await;
     mk_pod("after").crash_looping().create(&client, NS).await;
     webhook
         .wait_for("a page with the right back", NS, RECOVERY, |pages| {

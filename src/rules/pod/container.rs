@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{is_true, true_since};
+use super::true_since;
 use crate::cluster::{Container, ContainerStatus, Pod, RestartRule, Terminated};
 
 /// What a container is for.
@@ -69,7 +69,7 @@ pub(super) fn main(pod: &Pod) -> impl Iterator<Item = View<'_>> {
 
 /// The init container or sidecar for which all the later ones and the main containers still wait.
 pub(super) fn holding_up(pod: &Pod) -> Option<View<'_>> {
-    if super::condition(pod, "Initialized").is_some_and(is_true) {
+    if super::condition(pod, "Initialized").is_some_and(crate::cluster::Condition::is_true) {
         return None;
     }
     init(pod).find(|view| match view.role {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    LISTED, before, between, condition, container, is_true, minutes,
+    LISTED, before, between, condition, container, minutes,
     text::{self, Line, push},
     window_end,
 };
@@ -52,7 +52,7 @@ pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if &*pod.status.reason != "Evicted" {
         return;
     }
-    let disruption = condition(pod, "DisruptionTarget").filter(|condition| is_true(condition));
+    let disruption = condition(pod, "DisruptionTarget").filter(|condition| condition.is_true());
     let ends = container::all(pod).filter_map(|view| view.status.state.terminated.as_ref());
     let Some(at) = disruption
         .and_then(|disruption| disruption.last_transition_time)

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Evaluation, Rule, Since};
+use super::{Evaluation, Rule, minutes, since};
 use crate::{
-    cluster::{Condition, Kind, KindId, Meta, Pod, Subject, WorkloadType},
+    cluster::{Condition, Kind, KindId, Meta, Pod},
     time::{after, before, between},
 };
 
@@ -48,6 +48,8 @@ impl Kind for Pod {
     const VERSION: &'static str = "v1";
     const KIND: &'static str = "Pod";
     const PLURAL: &'static str = "pods";
+    const LABEL: Option<&'static str> = None;
+    const IS_WORKLOAD: bool = true;
 
     fn meta(&self) -> &Meta {
         &self.metadata
@@ -55,10 +57,6 @@ impl Kind for Pod {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
-    }
-
-    fn subject(&self) -> (Subject, WorkloadType) {
-        Subject::of(Self::KIND, &self.metadata)
     }
 
     fn node(&self) -> &str {
@@ -90,7 +88,7 @@ fn evaluate(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         return;
     }
     // A status of False is a stale mark that was taken back.
-    let disrupted = condition(pod, "DisruptionTarget").is_some_and(is_true);
+    let disrupted = condition(pod, "DisruptionTarget").is_some_and(Condition::is_true);
     match &*pod.status.phase {
         "Succeeded" => {}
         "Failed" => {
@@ -118,20 +116,13 @@ fn evaluate(pod: &Pod, evaluation: &mut Evaluation<'_>) {
 // === what several rules ask of a pod ===
 
 fn condition<'a>(pod: &'a Pod, r#type: &str) -> Option<&'a Condition> {
-    pod.status
-        .conditions
-        .iter()
-        .find(|condition| &*condition.r#type == r#type)
-}
-
-fn is_true(condition: &Condition) -> bool {
-    &*condition.status == "True"
+    Condition::find(&pod.status.conditions, r#type)
 }
 
 /// When the condition became True; nothing if it is not.
 fn true_since(pod: &Pod, r#type: &str) -> Option<Timestamp> {
     condition(pod, r#type)
-        .filter(|condition| is_true(condition))
+        .filter(|condition| condition.is_true())
         .and_then(|condition| condition.last_transition_time)
 }
 
@@ -145,20 +136,11 @@ fn of_job(pod: &Pod) -> bool {
 
 // === times ===
 
-const fn minutes(minutes: u64) -> Duration {
-    Duration::from_secs(minutes * 60)
-}
-
 /// When an event no longer counts; `None` if that is over, or if it is so far ahead that its clock must be wrong. It follows from the event's own time
 /// alone: were it cut to now, because a clock is a little ahead, another look could revive an alert that has ended.
 fn window_end(event: Timestamp, now: Timestamp) -> Option<Timestamp> {
     let end = after(event, WINDOW);
     (end > now && event < after(now, WINDOW)).then_some(end)
-}
-
-/// From this time if the API told one, else from when it was first seen.
-fn since(time: Option<Timestamp>) -> Since {
-    time.map_or(Since::FirstSeen, Since::At)
 }
 
 #[cfg(test)]

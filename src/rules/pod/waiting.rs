@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     condition,
     container::{self, View},
-    is_true, minutes, of_job, restarts, since,
+    minutes, of_job, restarts, since,
     text::{self, Line, push},
     true_since,
 };
@@ -148,7 +148,7 @@ pub(super) fn container_waiting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     }
     let sandbox = condition(pod, SANDBOX);
     match sandbox {
-        Some(sandbox) if !is_true(sandbox) => no_sandbox(pod, sandbox, evaluation),
+        Some(sandbox) if !sandbox.is_true() => no_sandbox(pod, sandbox, evaluation),
         None if container::all(pod).next().is_none() => not_seen_by_kubelet(pod, evaluation),
         known => {
             let r#for = known.map_or(UNKNOWN_STEP, |_| SLOW_PULL);

@@ -177,8 +177,8 @@ async fn answers_carry_the_time_of_the_cluster() {
 async fn unknown_paths_and_methods_are_refused() {
     let server = server(1).await;
     for path in [
-        "/api/v1/nodes",
-        "/apis/apps/v1/deployments",
+        "/api/v1/services",
+        "/apis/apps/v2/deployments",
         "/api/v1/pods/web",
         "/api/v1/namespaces/a/configmaps/b/status",
     ] {

@@ -108,7 +108,7 @@ async fn an_api_server_that_is_down_for_a_minute_loses_nothing() {
 #[tokio::test]
 async fn a_holder_that_may_not_renew_stops_before_another_one_starts() {
     let plane = ControlPlane::start().await;
-    plane.allow(OUTSIDER, &["pods"]).await;
+    plane.allow(OUTSIDER).await;
     let client = plane.client().await;
     create_namespace(&client, NS).await;
     mk_pod("before").crash_looping().create(&client, NS).await;

@@ -9,7 +9,7 @@ async fn without_rights_on_leases_it_ends_and_says_what_to_grant_or_runs_ephemer
     let ns = "shop";
     create_namespace(&client, ns).await;
     mk_pod("web").crash_looping().create(&client, ns).await;
-    plane.allow(OUTSIDER, &["pods"]).await;
+    plane.allow(OUTSIDER).await;
     plane.allow_only(OUTSIDER, &[], &[]).await;
     let webhook = Webhook::start();
 

@@ -1,0 +1,11 @@
+//! The trimmed DaemonSet.
+
+use crate::cluster::{Meta, lenient::trimmed};
+
+trimmed! {
+    /// A DaemonSet.
+    pub struct DaemonSet {
+        /// `metadata`.
+        pub metadata: Meta = "metadata",
+    }
+}
