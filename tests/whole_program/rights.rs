@@ -30,6 +30,8 @@ async fn it_lists_and_watches_what_it_has_rules_for_keeps_leases_and_states_and_
         .flat_map(|resource| ["list", "watch"].map(|verb| format!("{verb} {resource}")))
         .collect();
     let mut allowed = watches.clone();
+    // That anybody may ask what it may do is the API server's own default (`system:basic-user`).
+    allowed.insert("create selfsubjectaccessreviews".to_owned());
     for verb in ["list", "watch", "create", "update", "delete"] {
         allowed.extend(["leases", "configmaps"].map(|resource| format!("{verb} {resource}")));
     }

@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 /// What `abort` ends with.
-const SIGABRT: i32 = 6;
+pub(super) const SIGABRT: i32 = 6;
 
 /// How many programs crash at a time, each at its own point: most of the time of each is that of a Lease that nobody renews.
 const AT_A_TIME: usize = 10;

@@ -12,11 +12,14 @@ mod damage;
 mod history;
 mod kills;
 mod replicas;
+mod rescale;
 mod restarts;
 mod rights;
+mod unserved;
 
 use std::time::Duration;
 
+use crate::sharding;
 use crate::support::{ALERTKUBE, ControlPlane, PATIENCE, Program, Webhook, eventually, fresh_name};
 
 /// How long a Lease lasts, by default.
@@ -70,6 +73,13 @@ impl<'a> Installation<'a> {
         all.extend(environment);
         self.start_with(webhook, &all)
     }
+}
+
+/// The name of a bare pod that one of two shards owns.
+fn pod_of(index: usize, ns: &str, prefix: &str) -> String {
+    let mut names = (0..100).map(|number| format!("{prefix}-{number}"));
+    let is_owned = |name: &String| sharding::owner(&format!("Pod/{ns}/{name}"), 2) == index;
+    names.find(is_owned).unwrap()
 }
 
 /// Waits until `/readyz` of a program says something, whatever its status.

@@ -4,16 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Installation, LEASE, wait_until_it_says};
-use crate::sharding;
+use super::{Installation, LEASE, pod_of, wait_until_it_says};
 use crate::support::{Answer, ControlPlane, PATIENCE, Webhook, create_namespace, mk_pod, say};
-
-/// The name of a bare pod that one of two shards owns.
-fn pod_of(index: usize, ns: &str, prefix: &str) -> String {
-    let mut names = (0..100).map(|number| format!("{prefix}-{number}"));
-    let is_owned = |name: &String| sharding::owner(&format!("Pod/{ns}/{name}"), 2) == index;
-    names.find(is_owned).unwrap()
-}
 
 /// How long a shard may be without an owner after a fault: until its Lease is over by the watcher's clock, and a retry; and what a slow machine takes.
 const TAKEOVER: Duration = Duration::from_secs(15 + 3 + 5);

@@ -28,6 +28,24 @@ async fn without_rights_on_leases_it_ends_and_says_what_to_grant_or_runs_ephemer
     }
     webhook.assert_exactly(ns, &[]);
 
+    // It may look, and not touch.
+    plane
+        .allow_only(OUTSIDER, &["list", "watch"], &["list", "watch", "update"])
+        .await;
+    let mut program = Program::run(&plane, OUTSIDER, &webhook, &[]);
+    let status = program.wait_end().await;
+    let said = program.stderr();
+    assert!(!status.success(), "{said}");
+    for word in [
+        "namespace default",
+        "it may not create or update or delete leases",
+        "it may not create or delete configmaps",
+        "alertkube run --ephemeral",
+    ] {
+        assert!(said.contains(word), "it does not say {word:?}: {said}");
+    }
+    webhook.assert_exactly(ns, &[]);
+
     let kubeconfig = plane.kubeconfig(OUTSIDER).display().to_string();
     let environment = [
         ("KUBECONFIG", kubeconfig.as_str()),
