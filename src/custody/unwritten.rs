@@ -50,10 +50,11 @@ impl Unwritten {
                 Arc::make_mut(record).join(receivers);
             }
         }
-        let unknown = self
-            .0
-            .extract_if(.., |subject, _| has(&ShardKey::of(subject)));
-        records.extend(unknown.map(|(subject, receivers)| {
+        let (unknown, others): (BTreeMap<_, _>, _) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(subject, _)| has(&ShardKey::of(subject)));
+        self.0 = others;
+        records.extend(unknown.into_iter().map(|(subject, receivers)| {
             let mut record = Remembered::default();
             record.join(receivers);
             (subject, Arc::new(record))
