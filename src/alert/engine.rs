@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use super::{
     Alert, Notice, Severity, State, Transition,
-    cause::explains,
+    cause::{Reach, explains, reaches_beyond},
     entry::{AlertKey, Entry, Member},
     render::view,
 };
@@ -293,6 +293,9 @@ impl Engine {
                     members: BTreeMap::new(),
                     fired: None,
                     deadline: None,
+                    stood: (false, false),
+                    urged: None,
+                    raised: None,
                 });
                 if !known.alerts.contains(&entry.key) {
                     known.alerts.push(Arc::clone(&entry.key));
@@ -337,31 +340,143 @@ impl Engine {
         self.unsettled.extend(alerts);
     }
 
-    /// Works out which of the object's alerts explain which.
+    // === what explains what ===
+
+    /// Works out which of the object's alerts are explained.
     pub(super) fn explain(&mut self, uid: &str) {
         let Some(known) = self.objects.get(uid) else {
             return;
         };
-        for effect in &known.alerts {
-            let explained = known.alerts.iter().any(|cause| {
-                let (Some(cause), Some(effect)) = (self.alerts.get(cause), self.alerts.get(effect))
-                else {
-                    return false;
-                };
-                explains(cause.rule, effect.rule).is_some_and(|how| {
-                    (!how.same_part || cause.key.part == effect.key.part)
-                        && cause
-                            .members
-                            .get(uid)
-                            .is_some_and(|member| !member.gone && (member.seen || how.while_held))
-                })
-            });
+        for key in known.alerts.clone() {
+            self.explain_member(&key, uid);
+        }
+    }
+
+    fn explain_member(&mut self, key: &Arc<AlertKey>, uid: &str) {
+        let Some(effect) = self.alerts.get(key) else {
+            return;
+        };
+        let Some(member) = effect.members.get(uid) else {
+            return;
+        };
+        let explained = self.causes(effect, uid, member).next().is_some();
+        if member.explained != explained {
             if let Some(member) = self
                 .alerts
-                .get_mut(effect)
+                .get_mut(key)
                 .and_then(|entry| entry.member_mut(uid))
             {
                 member.explained = explained;
+            }
+            self.unsettled.insert(Arc::clone(key));
+        }
+    }
+
+    /// What explains a member of an alert, and whether that fires when the alert comes due.
+    fn causes<'a>(
+        &'a self,
+        effect: &'a Entry,
+        uid: &'a str,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (&'a Entry, bool)> + 'a {
+        let known = self.objects.get(uid);
+        let of_object = known.into_iter().flat_map(|known| &known.alerts);
+        let of_object = of_object.filter_map(|key| self.alerts.get(key));
+        let of_object = of_object.filter_map(move |cause| {
+            let how = explains(cause.rule, effect.rule)?;
+            let fits = match how.reach {
+                Reach::Part => cause.key.part == effect.key.part,
+                Reach::Object => true,
+                Reach::Subject | Reach::Node | Reach::Namespace => false,
+            };
+            let because = cause.members.get(uid)?;
+            let held = how.while_held && cause.fired.is_some();
+            (fits && because.explains(held)).then_some((cause, how.urged))
+        });
+        let subject = &effect.key.subject;
+        let of_subject = self
+            .about(subject.clone())
+            .map(|cause| (Reach::Subject, cause));
+        let on_node =
+            (!member.node.is_empty()).then(|| Subject::cluster_scoped("Node", &member.node));
+        let on_node = on_node.into_iter().flat_map(|node| self.about(node));
+        let on_node = on_node.map(|cause| (Reach::Node, cause));
+        let in_namespace = (!subject.namespace.is_empty())
+            .then(|| Subject::cluster_scoped("Namespace", &subject.namespace));
+        let in_namespace = in_namespace
+            .into_iter()
+            .flat_map(|namespace| self.about(namespace));
+        let in_namespace = in_namespace.map(|cause| (Reach::Namespace, cause));
+        let beyond = of_subject.chain(on_node).chain(in_namespace);
+        let beyond = beyond.filter_map(move |(reach, cause)| {
+            let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
+            cause.explains(how.while_held).then_some((cause, how.urged))
+        });
+        of_object.chain(beyond)
+    }
+
+    /// An alert has begun or ceased to explain others, beyond its objects: they are looked at again. It is rare for nodes and namespaces, and so these have no
+    /// index.
+    fn explain_beyond(&mut self, cause: &AlertKey) {
+        let subject = &cause.subject;
+        let mut reached: Vec<(Arc<AlertKey>, Box<str>)> = Vec::new();
+        let mut reach = |entry: &Entry, fits: &dyn Fn(&Member) -> bool| {
+            let members = entry.members.iter().filter(|(_, member)| fits(member));
+            reached.extend(members.map(|(uid, _)| (Arc::clone(&entry.key), uid.clone())));
+        };
+        for entry in self.about(subject.clone()) {
+            reach(entry, &|_| true);
+        }
+        match &*subject.kind {
+            "Node" => {
+                for entry in self.alerts.values() {
+                    reach(entry, &|member| member.node == subject.name);
+                }
+            }
+            "Namespace" => {
+                for entry in self.alerts.values() {
+                    reach(entry, &|_| entry.key.subject.namespace == subject.name);
+                }
+            }
+            _ => {}
+        }
+        for (key, uid) in reached {
+            self.explain_member(&key, &uid);
+        }
+    }
+
+    /// Notes whether an alert explains others, beyond its objects, and what follows if that has changed.
+    fn note_cause(&mut self, key: &Arc<AlertKey>) {
+        let Some(entry) = self.alerts.get_mut(key) else {
+            return;
+        };
+        if entry.note_standing() && reaches_beyond(entry.rule) {
+            self.explain_beyond(key);
+        }
+    }
+
+    /// An alert that would fire if nothing explained it makes its causes fire.
+    fn urge(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
+        let Some(effect) = self.alerts.get(key) else {
+            return;
+        };
+        if effect.fired.is_some() || !effect.is_inhibited(now) {
+            return;
+        }
+        let (Some(face), Some(due)) = (effect.shown_face(now), effect.fires_at(now)) else {
+            return;
+        };
+        let explained = effect.members.iter().filter(|(_, member)| member.explained);
+        let causes: BTreeSet<_> = explained
+            .flat_map(|(uid, member)| self.causes(effect, uid, member))
+            .filter(|(_, urged)| *urged)
+            .map(|(cause, _)| Arc::clone(&cause.key))
+            .collect();
+        for cause in causes {
+            if let Some(entry) = self.alerts.get_mut(&cause)
+                && entry.urge(face.severity, due)
+            {
+                self.unsettled.insert(cause);
             }
         }
     }
@@ -464,7 +579,11 @@ impl Engine {
             }));
         }
         if entry.is_over() {
+            let reaches = entry.stood.1 && reaches_beyond(entry.rule);
             self.alerts.remove(key);
+            if reaches {
+                self.explain_beyond(key);
+            }
         } else if let Some(deadline) = entry.next_deadline(now) {
             entry.deadline = Some(deadline);
             self.timers.insert((deadline, Arc::clone(key)));
@@ -472,6 +591,8 @@ impl Engine {
         for uid in over {
             self.leave(&uid, key);
         }
+        self.note_cause(key);
+        self.urge(key, now);
     }
 
     /// The object is no longer a member of the alert, which may have explained others of its alerts.
