@@ -65,6 +65,14 @@ impl Finding {
         }
     }
 
+    /// Whether the condition began at this time at the latest, by what the API tells.
+    pub fn began_by(&self, time: Option<Timestamp>) -> bool {
+        match self.since {
+            Since::At(since) => Some(since) <= time,
+            Since::FirstSeen | Since::FirstSeenOr(_) | Since::FirstSeenAfter(_) => false,
+        }
+    }
+
     /// The same, about a part of the object: `("container", "app")`.
     #[must_use]
     pub fn about(mut self, label: &'static str, value: &str) -> Self {
