@@ -87,6 +87,9 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         ("KubeNodePressure" | "KubeNodeProblem", "KubePodEvicted") => {
             Some(Explanation::of(Reach::Node))
         }
+        ("KubeNodesDown", "KubeNodeNotReady" | "KubeNodeUnreachable") => {
+            Some(Explanation::of(Reach::Object))
+        }
         (
             "KubeNodeNotReady" | "KubeNodeUnreachable",
             "KubeNodePressure" | "KubeNodeProblem" | "KubeNodeNetworkUnavailable",
