@@ -138,6 +138,16 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
     }
 }
 
+/// The rules whose alerts explain those of this one.
+pub fn causes_of(effect: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|cause| explains(cause, effect).is_some())
+}
+
+/// The rules whose alerts those of this one explain.
+pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|effect| explains(cause, effect).is_some())
+}
+
 /// Whether an alert of this rule is over when its subject has succeeded since it began.
 pub(super) fn ends_with_success(rule: &Rule) -> bool {
     rule.name == "KubeJobFailed"
