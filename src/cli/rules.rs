@@ -95,8 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         (None, Output::Json) => {
             let all: Vec<Described> = rules::all().map(Described::from).collect();
-            serde_json::to_writer_pretty(&mut out, &all)?;
-            writeln!(out)?;
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         }
     }
     Ok(Exit::Success)
@@ -112,6 +111,15 @@ fn unknown(name: &str) -> String {
     format!("there is no rule {name:?}{hint} `alertkube rules` lists them all")
 }
 
+/// How long the condition stands before the alert fires.
+fn after(rule: &Rule) -> String {
+    if rule.r#for.is_zero() {
+        "at once".to_owned()
+    } else {
+        text::duration(rule.r#for)
+    }
+}
+
 fn list(out: &mut dyn Write, colour: bool) -> io::Result<()> {
     let rows: Vec<_> = rules::all()
         .map(|rule| {
@@ -124,7 +132,7 @@ fn list(out: &mut dyn Write, colour: bool) -> io::Result<()> {
                 Cell::plain(rule.name),
                 Cell::plain(rule.kind.as_str()),
                 Cell::new(rule.severity.as_str(), style),
-                Cell::plain(text::duration(rule.r#for)),
+                Cell::plain(after(rule)),
                 Cell::plain(rule.description),
             ]
         })
@@ -147,11 +155,11 @@ fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
         rule.severity.as_str()
     )?;
     let after = if rule.r#for.is_zero() {
-        "at once".to_owned()
+        after(rule)
     } else {
         format!(
             "after {}, counted from when the API says it began",
-            text::duration(rule.r#for)
+            after(rule)
         )
     };
     let of = if rule.quorum > 1 {
