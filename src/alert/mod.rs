@@ -1,6 +1,7 @@
 //! Alerts: their identity, their life, and the engine that decides both. Pure: objects and time go in, transitions come out.
 
 mod cause;
+mod census;
 mod engine;
 mod entry;
 mod labels;
