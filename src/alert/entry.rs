@@ -40,6 +40,12 @@ pub(super) struct Entry {
     pub fired: Option<Fired>,
     /// When it must be looked at again, as the engine's timers know it.
     pub deadline: Option<Timestamp>,
+    /// Whether it stood at the last look, so that it explains others; and whether it did if what is held counts, too.
+    pub stood: (bool, bool),
+    /// Since when something that it explains is due: it fires with the first of its members that stands.
+    pub urged: Option<Timestamp>,
+    /// The worst of what it explains, or has explained since it began.
+    pub raised: Option<Severity>,
 }
 
 /// What was decided when an alert fired. It does not move while the alert stands.
@@ -78,6 +84,9 @@ pub(super) struct Member {
     pub seen: bool,
     /// Whether the object is gone, or going.
     pub gone: bool,
+    /// The claims that the object needs. They come with it, and are not remembered.
+    #[serde(skip)]
+    pub claims: Box<[Box<str>]>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
     pub explained: bool,
@@ -109,6 +118,7 @@ impl Member {
             quorum: finding.quorum,
             seen: true,
             gone: false,
+            claims: object.claims().into(),
             explained: false,
             ends_at: None,
             lasts: finding.lasts,
@@ -118,6 +128,16 @@ impl Member {
         };
         member.show(finding, now);
         member
+    }
+
+    /// What the object depends on may have become known only now: where it runs, and what of.
+    pub fn place(&mut self, object: &Object) {
+        if *self.node != *object.node() {
+            self.node = object.node().into();
+        }
+        if *self.claims != *object.claims() {
+            self.claims = object.claims().into();
+        }
     }
 
     /// The object shows the condition.
@@ -163,6 +183,13 @@ impl Member {
         if !self.is_event() && (self.seen || well_since.is_some()) {
             self.ends_at = Some(after(well_since.unwrap_or(now).min(now), hold));
         }
+        self.seen = false;
+    }
+
+    /// The condition is over, whatever the object shows by then.
+    pub fn end(&mut self, hold: Duration, now: Timestamp) {
+        let end = after(now, hold);
+        self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
         self.seen = false;
     }
 
@@ -233,6 +260,11 @@ impl Member {
         after(self.since, self.r#for)
     }
 
+    /// Whether it explains others.
+    pub const fn explains(&self, while_held: bool) -> bool {
+        !self.gone && (self.seen || while_held)
+    }
+
     fn is_event(&self) -> bool {
         !matches!(self.lasts, Lasts::WhileSeen)
     }
@@ -263,6 +295,61 @@ impl Entry {
         self.members.is_empty()
     }
 
+    /// How many members it takes now.
+    pub fn set_quorum(&mut self, quorum: usize) {
+        for member in self.members.values_mut() {
+            if member.quorum != quorum {
+                Arc::make_mut(member).quorum = quorum;
+            }
+        }
+    }
+
+    /// Its subject has succeeded: what began before is over.
+    pub fn succeed(&mut self, at: Timestamp, now: Timestamp) {
+        let hold = self.rule.hold;
+        let failed = self
+            .members
+            .values_mut()
+            .filter(|member| member.since <= at);
+        for member in failed {
+            Arc::make_mut(member).end(hold, now);
+        }
+    }
+
+    /// Notes whether it stands. Whether that is news.
+    pub fn note_standing(&mut self) -> bool {
+        let stands = (self.explains(false), self.explains(true));
+        if !stands.0 && self.fired.is_none() {
+            self.urged = None;
+        }
+        std::mem::replace(&mut self.stood, stands) != stands
+    }
+
+    /// Whether it explains others. What is held does so only if it has fired: else nobody would be told of either.
+    pub fn explains(&self, while_held: bool) -> bool {
+        let while_held = while_held && self.fired.is_some();
+        let mut members = self.members.values();
+        members.any(|member| member.explains(while_held)) && self.is_quorate()
+    }
+
+    /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
+    pub fn is_quorate(&self) -> bool {
+        let seen = || self.members.values().filter(|member| member.seen);
+        self.fired.is_some()
+            || seen()
+                .map(|member| member.quorum)
+                .min()
+                .is_some_and(|quorum| quorum <= 1 || seen().count() >= quorum)
+    }
+
+    /// Something of this severity that it explains is due since then. Whether that is news.
+    pub fn urge(&mut self, severity: Severity, due: Timestamp) -> bool {
+        let before = (self.urged, self.raised);
+        self.urged = Some(self.urged.map_or(due, |urged| urged.min(due)));
+        self.raised = self.raised.max(Some(severity));
+        (self.urged, self.raised) != before
+    }
+
     /// Decides what becomes of the alert at `now`. Members whose time is over must have left before; `left_by_deletion` says whether
     /// the last of them was gone.
     pub fn decide(&mut self, left_by_deletion: bool, now: Timestamp) -> Option<Transition> {
@@ -287,7 +374,11 @@ impl Entry {
     fn fire(&self, now: Timestamp) -> Option<Fired> {
         let due: Vec<&Member> = self.due(now).collect();
         let quorum = due.iter().map(|member| member.quorum).min()?.max(1);
-        let mut times: Vec<Timestamp> = due.iter().map(|member| member.fires_at()).collect();
+        let urged = self.urged.unwrap_or(Timestamp::MAX);
+        let times = due
+            .iter()
+            .map(|member| member.fires_at().min(urged.max(member.since)));
+        let mut times: Vec<Timestamp> = times.collect();
         times.sort_unstable();
         Some(Fired {
             starts_at: due.iter().map(|member| member.since).min()?,
@@ -304,7 +395,10 @@ impl Entry {
             return false; // All members are held: they still show their last face.
         };
         if face.severity <= fired.face.severity {
-            if self.standing(now).any(|member| member.face == fired.face) {
+            if self
+                .standing(now)
+                .any(|member| self.raise(&member.face) == fired.face)
+            {
                 fired.face_lost = None;
                 return false;
             }
@@ -321,7 +415,15 @@ impl Entry {
     fn face(&self, now: Timestamp) -> Option<Face> {
         self.standing(now)
             .min_by_key(|member| (std::cmp::Reverse(member.face.severity), member.since))
-            .map(|member| member.face.clone())
+            .map(|member| self.raise(&member.face))
+    }
+
+    /// A face, at least as bad as what the alert explains.
+    fn raise(&self, face: &Face) -> Face {
+        Face {
+            severity: face.severity.max(self.raised.unwrap_or(Severity::Info)),
+            reason: face.reason.clone(),
+        }
     }
 
     /// The members that show the condition.
@@ -335,7 +437,12 @@ impl Entry {
     /// The members that count for firing.
     fn due(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.standing(now)
-            .filter(move |member| !member.explained && member.fires_at() <= now)
+            .filter(move |member| !member.explained && self.is_due(member, now))
+    }
+
+    /// Whether a member counts for firing if nothing explains it.
+    fn is_due(&self, member: &Member, now: Timestamp) -> bool {
+        member.fires_at() <= now || self.urged.is_some()
     }
 
     /// How many members there are to show.
@@ -380,8 +487,8 @@ impl Entry {
     }
 
     /// Whether it would fire if nothing explained it. Not asked of one that fires.
-    fn is_inhibited(&self, now: Timestamp) -> bool {
-        let due = || self.standing(now).filter(|member| member.fires_at() <= now);
+    pub fn is_inhibited(&self, now: Timestamp) -> bool {
+        let due = || self.standing(now).filter(|member| self.is_due(member, now));
         due()
             .map(|member| member.quorum)
             .min()
@@ -409,7 +516,7 @@ impl Entry {
     pub fn next_deadline(&self, now: Timestamp) -> Option<Timestamp> {
         let dues = self
             .standing(now)
-            .filter(|member| self.fired.is_none() && !member.explained)
+            .filter(|_| self.fired.is_none())
             .map(Member::fires_at);
         let ends = self.members.values().filter_map(|member| member.ends_at);
         let face = self

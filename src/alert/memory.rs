@@ -113,7 +113,10 @@ impl Engine {
             (!known.memo.is_empty()).then(|| (uid.clone(), memory))
         });
         Memory {
-            alerts: self.about(subject).filter_map(AlertMemory::of).collect(),
+            alerts: self
+                .about(subject.clone())
+                .filter_map(AlertMemory::of)
+                .collect(),
             objects: objects.collect(),
         }
     }
@@ -207,6 +210,9 @@ impl Engine {
                 members: BTreeMap::new(),
                 fired: None,
                 deadline: None,
+                stood: (false, false),
+                urged: None,
+                raised: None,
             });
         let key = Arc::clone(&entry.key);
         if let Some(fired) = &alert.fired {
@@ -249,15 +255,15 @@ impl Engine {
     }
 
     /// The alerts about a subject.
-    fn about(&self, subject: &Subject) -> impl Iterator<Item = &Entry> {
+    pub(super) fn about(&self, subject: Subject) -> impl Iterator<Item = &Entry> {
         let first = AlertKey {
-            subject: subject.clone(),
+            subject,
             rule: "",
             part: None,
         };
-        self.alerts
-            .range::<AlertKey, _>(first..)
-            .take_while(move |(key, _)| key.subject == *subject)
+        let from_it = self.alerts.range::<AlertKey, _>(&first..);
+        from_it
+            .take_while(move |(key, _)| key.subject == first.subject)
             .map(|(_, entry)| entry)
     }
 }

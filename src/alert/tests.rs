@@ -148,15 +148,34 @@ fn a_pending_clock_does_not_go_on_because_nobody_could_see() {
 }
 
 #[test]
-fn what_a_pending_alert_explained_fires_when_that_ends_also_while_the_watch_is_down() {
+fn what_a_pending_alert_explained_fires_when_that_is_not_seen_any_more_also_while_the_watch_is_down()
+ {
     let mut engine = mk_engine();
     let looping = mk_pod("web-1").crash_looping(at(0), 10, 1);
     see(&mut engine, looping.not_ready(at(-100)), at(0));
     let running = mk_pod("web-1").restarted(at(10), 2).not_ready(at(-100));
     see(&mut engine, running, at(10));
     engine.blind(KindId::Pod);
-    assert_eq!(wait(&mut engine, at(609)), []);
-    assert_eq!(wait(&mut engine, at(610)), [(NOT_READY, Transition::Fired)]);
+    assert_eq!(wait(&mut engine, at(199)), []);
+    assert_eq!(wait(&mut engine, at(200)), [(NOT_READY, Transition::Fired)]);
+}
+
+#[test]
+fn a_pending_cause_fires_when_what_it_explains_comes_due_and_is_as_severe() {
+    let mut engine = mk_engine();
+    let looping = mk_pod("web-1").crash_looping(at(0), 10, 1);
+    see(&mut engine, looping.clone().not_ready(at(-200)), at(0));
+    assert_eq!(wait(&mut engine, at(99)), []);
+    assert_eq!(
+        wait(&mut engine, at(100)),
+        [("KubePodCrashLooping", Transition::Fired)]
+    );
+    assert_eq!(wait(&mut engine, at(500)), []);
+    let [cause, effect] = &engine.alerts(at(500))[..] else {
+        panic!("{:?}", engine.alerts(at(500)))
+    };
+    assert_eq!((cause.state, cause.fires_at), (State::Firing, at(100)));
+    assert_eq!(effect.state, State::Inhibited);
 }
 
 #[test]

@@ -24,6 +24,15 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// One that is in no namespace.
+    pub fn cluster_scoped(kind: &str, name: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            namespace: "".into(),
+            name: name.into(),
+        }
+    }
+
     /// The subject as people write it: `Deployment shop/web`, `Node node-1`. What follows a `#`, which no name in Kubernetes has, only decides on the shard.
     pub fn title(&self) -> String {
         let Self {

@@ -96,8 +96,14 @@ async fn wait_until_it_says(program: &mut Program, text: &str) {
     .await;
 }
 
-/// Waits until a program has written down all that it remembers.
+/// Waits until a program has noted what it has delivered, and written down all that it remembers.
 async fn wait_until_it_is_written(program: &Program) {
+    const QUEUE: &str = r#"alertkube_notification_queue_length{receiver="webhook"}"#;
+    eventually("everything to be noted", PATIENCE, async || {
+        let length = program.metric(QUEUE).await?;
+        (length == 0.0).then_some(())
+    })
+    .await;
     eventually("everything to be written", PATIENCE, async || {
         let age = program.metric("alertkube_state_unsaved_seconds").await?;
         (age == 0.0).then_some(())
