@@ -1,4 +1,4 @@
-//! The rules on APIServices.
+//! The rules on `APIServices`.
 
 use super::{
     Evaluation, Finding, Rule, minutes, since,
@@ -9,7 +9,7 @@ use crate::{
     cluster::{ApiService, Condition, Kind, KindId, Meta},
 };
 
-/// Every rule on APIServices.
+/// Every rule on `APIServices`.
 pub const RULES: &[&Rule] = &[&AGGREGATED_API_DOWN];
 
 /// An API of the cluster is not served.

@@ -1,4 +1,4 @@
-//! The rules on HorizontalPodAutoscalers.
+//! The rules on `HorizontalPodAutoscalers`.
 
 use super::{
     Evaluation, Finding, Rule, Since, minutes, since,
@@ -9,7 +9,7 @@ use crate::{
     cluster::{Condition, HorizontalPodAutoscaler, Kind, KindId, Meta},
 };
 
-/// Every rule on HorizontalPodAutoscalers.
+/// Every rule on `HorizontalPodAutoscalers`.
 pub const RULES: &[&Rule] = &[&NOT_SCALING, &MAXED_OUT, &REPLICAS_MISMATCH];
 
 /// It cannot do its work.
@@ -153,4 +153,43 @@ fn replicas_mismatch(
         Since::At(since),
         summary,
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Memo;
+
+    #[test]
+    fn what_is_remembered_of_a_mismatch_goes_with_it() {
+        let mut hpa = HorizontalPodAutoscaler::default();
+        let mut memo = Memo::default();
+        let mut remembers = |hpa: &HorizontalPodAutoscaler| {
+            hpa.evaluate(&mut Evaluation {
+                now: jiff::Timestamp::UNIX_EPOCH,
+                memo: &mut memo,
+                findings: &mut Vec::new(),
+            });
+            !memo.is_empty()
+        };
+        (hpa.status.current_replicas, hpa.status.desired_replicas) = (3, 6);
+        assert!(remembers(&hpa));
+        hpa.status.current_replicas = 6;
+        assert!(!remembers(&hpa));
+
+        hpa.status.current_replicas = 3;
+        assert!(remembers(&hpa));
+        hpa.status.conditions = vec![Condition {
+            r#type: "ScalingActive".into(),
+            status: "False".into(),
+            reason: "FailedGetResourceMetric".into(),
+            ..Condition::default()
+        }];
+        assert!(!remembers(&hpa));
+
+        hpa.status.conditions.clear();
+        assert!(remembers(&hpa));
+        hpa.metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
+        assert!(!remembers(&hpa));
+    }
 }

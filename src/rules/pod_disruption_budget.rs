@@ -1,4 +1,4 @@
-//! The rules on PodDisruptionBudgets.
+//! The rules on `PodDisruptionBudgets`.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     cluster::{Condition, Kind, KindId, Meta, PodDisruptionBudget},
 };
 
-/// Every rule on PodDisruptionBudgets.
+/// Every rule on `PodDisruptionBudgets`.
 pub const RULES: &[&Rule] = &[&NOT_ENOUGH_HEALTHY_PODS, &SYNC_FAILED];
 
 /// Fewer pods are healthy than the budget demands.

@@ -1,10 +1,10 @@
-//! The trimmed APIService.
+//! The trimmed `APIService`.
 
 use super::Condition;
 use crate::cluster::{Meta, lenient::trimmed};
 
 trimmed! {
-    /// An APIService.
+    /// An `APIService`.
     pub struct ApiService {
         /// `metadata`.
         pub metadata: Meta = "metadata",

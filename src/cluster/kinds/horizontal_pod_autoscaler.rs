@@ -1,4 +1,4 @@
-//! The trimmed HorizontalPodAutoscaler.
+//! The trimmed `HorizontalPodAutoscaler`.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::Condition;
 use crate::cluster::{Meta, lenient::trimmed};
 
 trimmed! {
-    /// A HorizontalPodAutoscaler.
+    /// A `HorizontalPodAutoscaler`.
     pub struct HorizontalPodAutoscaler {
         /// `metadata`.
         pub metadata: Meta = "metadata",

@@ -1,10 +1,10 @@
-//! The trimmed PodDisruptionBudget.
+//! The trimmed `PodDisruptionBudget`.
 
 use super::Condition;
 use crate::cluster::{Meta, lenient::trimmed};
 
 trimmed! {
-    /// A PodDisruptionBudget.
+    /// A `PodDisruptionBudget`.
     pub struct PodDisruptionBudget {
         /// `metadata`.
         pub metadata: Meta = "metadata",
