@@ -75,6 +75,13 @@ impl Kind for Job {
         &mut self.metadata
     }
 
+    /// A Job ends once; only what makes Jobs does so over and over.
+    fn succeeded_at(&self) -> Option<Timestamp> {
+        let owner = self.metadata.owner.as_ref()?;
+        (&*owner.kind == "CronJob" && self.is_true("Complete"))
+            .then_some(self.status.completion_time)?
+    }
+
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
             return;

@@ -32,6 +32,8 @@ trimmed! {
     pub struct JobStatus {
         /// When its controller took it up, or took it up again after it was suspended.
         pub start_time: Option<Timestamp> = "startTime",
+        /// When it ended well.
+        pub completion_time: Option<Timestamp> = "completionTime",
         /// Pods that are pending or running.
         pub active: i32 = "active",
         /// Pods that ended well.

@@ -71,6 +71,10 @@ impl Kind for CronJob {
         &mut self.metadata
     }
 
+    fn succeeded_at(&self) -> Option<Timestamp> {
+        self.status.last_successful_time
+    }
+
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
             return;
