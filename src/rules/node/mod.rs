@@ -89,6 +89,10 @@ impl Kind for Node {
         &mut self.metadata
     }
 
+    fn zone(&self) -> Option<&str> {
+        Some(self.metadata.zone.as_deref().unwrap_or_default())
+    }
+
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         let attended = is_attended(self);
         conditions::problem(self, attended, evaluation);

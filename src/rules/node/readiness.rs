@@ -130,12 +130,11 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
         Some((at, _)) => memo.mark(READY, changed.max(at), is_ready),
     }
     memo.keep_newest(READY, CHANGES);
-    let mut changes = memo.marks(READY).map(|(at, _)| at);
-    let (Some(first), Some(last)) = (changes.nth_back(CHANGES - 1), memo.marks(READY).next_back())
-    else {
+    let times = || memo.marks(READY).map(|(at, _)| at);
+    let (Some(first), Some(last)) = (times().nth_back(CHANGES - 1), times().next_back()) else {
         return;
     };
-    let span = between(first, last.0);
+    let span = between(first, last);
     if span > WINDOW {
         return;
     }
@@ -149,7 +148,7 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
         }
     );
     let mut finding = Finding::new(&FLAPPING, "ReadinessFlapping", Since::FirstSeen, summary);
-    finding.lasts = Lasts::Until(after(last.0, WINDOW));
+    finding.lasts = Lasts::Until(after(last, WINDOW));
     evaluation.findings.push(finding);
 }
 

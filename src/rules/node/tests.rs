@@ -178,11 +178,11 @@ fn nothing_is_said_of_a_node_that_is_leaving_or_worked_on() {
 }
 
 #[test]
-fn the_zone_of_a_node_is_kept() {
-    let zones = objects().map(|value| decode(&value).meta().zone.clone());
-    for zone in zones {
-        assert_eq!(zone.as_deref(), Some("zone-1"));
+fn a_node_knows_its_zone() {
+    for value in objects() {
+        assert_eq!(decode(&value).zone(), Some("zone-1"));
     }
+    assert_eq!(mk_wreck("dedicated", "Fine").zone(), Some(""));
 }
 
 #[test]
