@@ -106,7 +106,7 @@ impl Job {
 
 /// `FailureTarget` is there from the decision on, `Failed` once its last pod has ended: the earlier one tells when it failed. `status.failed` tells nothing: it counts tries.
 fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
-    let told = ["FailureTarget", "Failed"]
+    let mut told = ["FailureTarget", "Failed"]
         .into_iter()
         .filter_map(|r#type| Condition::find(&job.status.conditions, r#type))
         .filter(|condition| condition.is_true());
@@ -125,7 +125,9 @@ fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
         }
         None => Lasts::WhileSeen,
     };
-    let Some(condition) = told.last() else { return };
+    let Some(condition) = told.next_back() else {
+        return;
+    };
     let mut summary = "failed".to_owned();
     if job.status.failed > 0 {
         push(

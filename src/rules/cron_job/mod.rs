@@ -83,13 +83,9 @@ impl Kind for CronJob {
         if self.spec.suspend {
             return;
         }
-        match Plan::of(self, resumed) {
-            Ok(Some(plan)) => {
-                missed(&plan, evaluation);
-                not_succeeding(&plan, evaluation);
-            }
-            Ok(None) => {}
-            Err(finding) => evaluation.findings.push(finding),
+        if let Some(plan) = Plan::of(self, resumed, evaluation.findings) {
+            missed(&plan, evaluation);
+            not_succeeding(&plan, evaluation);
         }
     }
 }
@@ -126,16 +122,18 @@ struct Plan<'a> {
 impl<'a> Plan<'a> {
     /// Nothing can be said of one that tells no time. The API server refuses zones and schedules that are unknown; where one has had a run, it is this program that
     /// knows less than Kubernetes.
-    fn of(cron_job: &'a CronJob, resumed: Option<Timestamp>) -> Result<Option<Self>, Finding> {
+    fn of(
+        cron_job: &'a CronJob,
+        resumed: Option<Timestamp>,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Self> {
         let status = &cron_job.status;
-        let Some(created) = cron_job.metadata.creation_timestamp else {
-            return Ok(None);
-        };
-        let unknown = |reason: &str, summary: String| {
-            if status.last_schedule_time.is_some() {
-                return Ok(None);
+        let created = cron_job.metadata.creation_timestamp?;
+        let mut cannot_run = |reason: &str, what: &str, text: &str| {
+            if status.last_schedule_time.is_none() {
+                let summary = format!("cannot run: its {what}: {}", Line(text));
+                findings.push(Finding::new(&MISSED, reason, Since::At(created), summary));
             }
-            Err(Finding::new(&MISSED, reason, Since::At(created), summary))
         };
         let (zone, text) = schedule::split_zone(&cron_job.spec.schedule);
         let zone_name = zone.or(cron_job.spec.time_zone.as_deref());
@@ -143,15 +141,15 @@ impl<'a> Plan<'a> {
             None => TimeZone::UTC,
             Some((_, Some(zone))) => zone,
             Some((name, None)) => {
-                let summary = format!("cannot run: its time zone is unknown: {}", Line(name));
-                return unknown("UnknownTimeZone", summary);
+                cannot_run("UnknownTimeZone", "time zone is unknown", name);
+                return None;
             }
         };
         let Some(schedule) = Schedule::parse(text) else {
-            let summary = format!("cannot run: its schedule is none: {}", Line(text));
-            return unknown("UnparseableSchedule", summary);
+            cannot_run("UnparseableSchedule", "schedule is none", text);
+            return None;
         };
-        Ok(Some(Self {
+        Some(Self {
             cron_job,
             schedule,
             zone,
@@ -161,7 +159,7 @@ impl<'a> Plan<'a> {
                 .unwrap_or(created)
                 .max(created)
                 .max(resumed.unwrap_or(created)),
-        }))
+        })
     }
 
     fn after(&self, time: Timestamp) -> Option<Timestamp> {
