@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    LISTED, condition,
+    condition,
     container::{self, Role, View},
     minutes, of_job, since,
-    text::{self, Line, push},
+    text::{self, LISTED, Line, push},
 };
 use crate::{
     alert::Severity,
