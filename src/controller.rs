@@ -136,7 +136,7 @@ impl Controller {
             let due = self
                 .engine
                 .next_deadline()
-                .filter(|_| !self.is_stale())
+                .filter(|_| self.decides())
                 .map(|time| self.clock.instant(time));
             let wake = due.map_or(housekeeping, |due| due.min(housekeeping));
             tokio::select! {
@@ -155,7 +155,7 @@ impl Controller {
             }
             self.mind_the_gap();
             self.go_on_when_seen();
-            if !self.is_stale() {
+            if self.decides() {
                 self.let_time_pass();
             }
             if Instant::now() >= tidying {
@@ -197,6 +197,11 @@ impl Controller {
             self.engine.call_roll(false);
             self.roll_until = None;
         }
+    }
+
+    /// Whether anything follows from what is seen: all of it is, as it is now. Before that it is not known what explains what.
+    fn decides(&self) -> bool {
+        !self.is_stale() && self.health.sees()
     }
 
     /// Takes over what a watch has seen.

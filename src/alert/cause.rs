@@ -27,6 +27,8 @@ pub(super) enum Reach {
     Subject,
     /// The cause is about the node that the effect's object runs on.
     Node,
+    /// The cause is about a claim that the effect's object needs.
+    Claim,
     /// The cause is about the namespace that the effect is in.
     Namespace,
 }
@@ -85,10 +87,19 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         ("KubeNodePressure" | "KubeNodeProblem", "KubePodEvicted") => {
             Some(Explanation::of(Reach::Node))
         }
+        ("KubeNodesDown", "KubeNodeNotReady" | "KubeNodeUnreachable") => {
+            Some(Explanation::of(Reach::Object))
+        }
         (
             "KubeNodeNotReady" | "KubeNodeUnreachable",
             "KubeNodePressure" | "KubeNodeProblem" | "KubeNodeNetworkUnavailable",
         ) => Some(Explanation::of(Reach::Object)),
+        (
+            "KubePersistentVolumeClaimLost"
+            | "KubePersistentVolumeClaimPending"
+            | "KubePersistentVolumeUnhealthy",
+            "KubePodPending" | "KubeContainerWaiting",
+        ) => Some(Explanation::of(Reach::Claim)),
         // A Job that has given up says so itself, not by its last pods.
         ("KubeJobFailed", "KubeCronJobNotSucceeding") => Some(Explanation::of(Reach::Subject)),
         ("KubeJobFailed", _) if on_pod => Some(Explanation::of(Reach::Subject)),
@@ -125,6 +136,21 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         _ => None,
     }
+}
+
+/// The rules whose alerts explain those of this one.
+pub fn causes_of(effect: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|cause| explains(cause, effect).is_some())
+}
+
+/// The rules whose alerts those of this one explain.
+pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|effect| explains(cause, effect).is_some())
+}
+
+/// Whether an alert of this rule is over when its subject has succeeded since it began.
+pub(super) fn ends_with_success(rule: &Rule) -> bool {
+    rule.name == "KubeJobFailed"
 }
 
 /// Whether alerts of this rule explain more than others of the same object.

@@ -12,19 +12,26 @@ use jiff::Timestamp;
 
 use super::{
     Alert, Notice, Severity, State, Transition,
-    cause::{Reach, explains, reaches_beyond},
+    cause::{Reach, ends_with_success, explains, reaches_beyond},
+    census::Census,
     entry::{AlertKey, Entry, Member},
     render::view,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{self, Evaluation, Finding, Memo, Rule},
+    rules::{self, Evaluation, Finding, Memo, Rule, Scope},
     shard::ShardKey,
-    time::after,
+    time::{after, before},
 };
 
 /// How often what is remembered of well objects is looked through for what is no longer needed.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// The kind of the subject that is the cluster itself.
+const CLUSTER: &str = "Cluster";
+
+/// How old a success may be to end anything: longer than any failure counts that it can end.
+const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 
 /// The alerts of a cluster: which there are is a function of the objects as they are now, and of time. Pure: no I/O, no clock.
 ///
@@ -50,6 +57,9 @@ pub struct Engine {
     pub(super) sights: BTreeMap<KindId, Sight>,
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
+    census: Census,
+    /// When subjects have last succeeded at what they do over and over, of late.
+    successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,
@@ -119,6 +129,8 @@ impl Engine {
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
             roll: None,
+            census: Census::default(),
+            successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
             next_prune: Timestamp::MIN,
@@ -149,6 +161,9 @@ impl Engine {
 
     /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.
     pub fn list_started(&mut self, kind: KindId) {
+        if kind == KindId::Node {
+            self.census.list_started();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.list += 1;
         sight.listing = true;
@@ -157,6 +172,10 @@ impl Engine {
 
     /// The list is complete: what it did not have is gone.
     pub fn list_done(&mut self, kind: KindId, now: Timestamp) {
+        if kind == KindId::Node {
+            self.census.list_done();
+            self.recount();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.listing = false;
         sight.clear = true;
@@ -194,6 +213,14 @@ impl Engine {
         if let Some(roll) = &mut self.roll {
             roll.see(object);
         }
+        if let Some(zone) = object.zone()
+            && self.census.see(hash(uid), zone)
+        {
+            self.recount();
+        }
+        if let Some(at) = object.succeeded_at() {
+            self.note_success(&object.subject().0, at, now);
+        }
         let mut memo = self
             .objects
             .get_mut(uid)
@@ -211,10 +238,50 @@ impl Engine {
         self.findings = findings;
     }
 
+    /// There are more nodes, or fewer: what was not many of them may be now.
+    fn recount(&mut self) {
+        let cluster = self.about(self.as_subject());
+        let keys: Vec<_> = cluster.map(|entry| Arc::clone(&entry.key)).collect();
+        self.unsettled.extend(keys);
+    }
+
+    /// The cluster, as what an alert is about.
+    fn as_subject(&self) -> Subject {
+        Subject::cluster_scoped(CLUSTER, &self.cluster)
+    }
+
+    /// What has failed before its subject succeeded is over.
+    fn note_success(&mut self, subject: &Subject, at: Timestamp, now: Timestamp) {
+        if at < before(now, SUCCESS_COUNTS) {
+            return;
+        }
+        let key = ShardKey::of(subject);
+        let known = self.successes.entry(key).or_insert(Timestamp::MIN);
+        if *known >= at {
+            return;
+        }
+        *known = at;
+        let ends = |entry: &&Entry| ends_with_success(entry.rule);
+        let over: Vec<Arc<AlertKey>> = self
+            .about(subject.clone())
+            .filter(ends)
+            .map(|entry| Arc::clone(&entry.key))
+            .collect();
+        for key in over {
+            if let Some(entry) = self.alerts.get_mut(&key) {
+                entry.succeed(at, now);
+            }
+            self.unsettled.insert(key);
+        }
+    }
+
     /// The object is gone.
     pub fn gone(&mut self, uid: &str, now: Timestamp) {
         if let Some(roll) = &mut self.roll {
             roll.there.remove(&hash(uid));
+        }
+        if self.census.gone(hash(uid)) {
+            self.recount();
         }
         let Some(known) = self.objects.get_mut(uid) else {
             return;
@@ -276,12 +343,24 @@ impl Engine {
         let before = known.alerts.len();
         let mut shown = Vec::with_capacity(findings.len());
         if !findings.is_empty() {
-            let (subject, workload_type) = object.subject();
-            let shard_key = ShardKey::of(&subject);
+            let (own, workload_type) = object.subject();
+            let shard_key = ShardKey::of(&own);
+            let success = self.successes.get(&shard_key).copied();
             for finding in findings.drain(..) {
+                if ends_with_success(finding.rule) && finding.began_by(success) {
+                    continue;
+                }
                 let part = finding.part.clone();
+                let (subject, shard_key) = match finding.scope {
+                    Scope::Subject => (own.clone(), shard_key),
+                    Scope::Cluster => {
+                        let cluster = Subject::cluster_scoped(CLUSTER, &self.cluster);
+                        let shard_key = ShardKey::of(&cluster);
+                        (cluster, shard_key)
+                    }
+                };
                 let key = Arc::new(AlertKey {
-                    subject: subject.clone(),
+                    subject,
                     rule: finding.rule.name,
                     part: part.map(|(label, value)| (label.into(), value)),
                 });
@@ -303,7 +382,9 @@ impl Engine {
                 shown.push(Arc::clone(&entry.key));
                 match entry.members.entry(meta.uid.clone()) {
                     btree_map::Entry::Occupied(mut member) => {
-                        Arc::make_mut(member.get_mut()).show(finding, now);
+                        let member = Arc::make_mut(member.get_mut());
+                        member.place(object);
+                        member.show(finding, now);
                     }
                     btree_map::Entry::Vacant(place) => {
                         place.insert(Arc::new(Member::new(object, finding, now)));
@@ -387,11 +468,12 @@ impl Engine {
             let fits = match how.reach {
                 Reach::Part => cause.key.part == effect.key.part,
                 Reach::Object => true,
-                Reach::Subject | Reach::Node | Reach::Namespace => false,
+                Reach::Subject | Reach::Node | Reach::Claim | Reach::Namespace => false,
             };
             let because = cause.members.get(uid)?;
             let held = how.while_held && cause.fired.is_some();
-            (fits && because.explains(held)).then_some((cause, how.urged))
+            let explains = fits && because.explains(held) && cause.is_quorate();
+            explains.then_some((cause, how.urged))
         });
         let subject = &effect.key.subject;
         let of_subject = self
@@ -401,13 +483,24 @@ impl Engine {
             (!member.node.is_empty()).then(|| Subject::cluster_scoped("Node", &member.node));
         let on_node = on_node.into_iter().flat_map(|node| self.about(node));
         let on_node = on_node.map(|cause| (Reach::Node, cause));
+        let of_claims = member.claims.iter().flat_map(|claim| {
+            self.about(Subject {
+                kind: KindId::PersistentVolumeClaim.as_str().into(),
+                namespace: subject.namespace.clone(),
+                name: claim.clone(),
+            })
+        });
+        let of_claims = of_claims.map(|cause| (Reach::Claim, cause));
         let in_namespace = (!subject.namespace.is_empty())
             .then(|| Subject::cluster_scoped("Namespace", &subject.namespace));
         let in_namespace = in_namespace
             .into_iter()
             .flat_map(|namespace| self.about(namespace));
         let in_namespace = in_namespace.map(|cause| (Reach::Namespace, cause));
-        let beyond = of_subject.chain(on_node).chain(in_namespace);
+        let beyond = of_subject
+            .chain(on_node)
+            .chain(of_claims)
+            .chain(in_namespace);
         let beyond = beyond.filter_map(move |(reach, cause)| {
             let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
             cause.explains(how.while_held).then_some((cause, how.urged))
@@ -415,8 +508,8 @@ impl Engine {
         of_object.chain(beyond)
     }
 
-    /// An alert has begun or ceased to explain others, beyond its objects: they are looked at again. It is rare for nodes and namespaces, and so these have no
-    /// index.
+    /// An alert has begun or ceased to explain others, beyond its objects: they are looked at again. It is rare for nodes, claims and namespaces, and so these
+    /// have no index.
     fn explain_beyond(&mut self, cause: &AlertKey) {
         let subject = &cause.subject;
         let mut reached: Vec<(Arc<AlertKey>, Box<str>)> = Vec::new();
@@ -431,6 +524,13 @@ impl Engine {
             "Node" => {
                 for entry in self.alerts.values() {
                     reach(entry, &|member| member.node == subject.name);
+                }
+            }
+            "PersistentVolumeClaim" => {
+                let in_namespace =
+                    |entry: &&Entry| entry.key.subject.namespace == subject.namespace;
+                for entry in self.alerts.values().filter(in_namespace) {
+                    reach(entry, &|member| member.claims.contains(&subject.name));
                 }
             }
             "Namespace" => {
@@ -450,7 +550,20 @@ impl Engine {
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
-        if entry.note_standing() && reaches_beyond(entry.rule) {
+        if !entry.note_standing() {
+            return;
+        }
+        if entry.rule.quorum > 1 {
+            // Its own objects are looked at whenever they change, but not when others do.
+            for uid in entry.members.keys().cloned().collect::<Vec<_>>() {
+                self.explain(&uid);
+            }
+        }
+        if self
+            .alerts
+            .get(key)
+            .is_some_and(|entry| reaches_beyond(entry.rule))
+        {
             self.explain_beyond(key);
         }
     }
@@ -508,6 +621,8 @@ impl Engine {
         }
         self.objects
             .retain(|_, known| !(known.alerts.is_empty() && known.memo.is_empty()));
+        self.successes
+            .retain(|_, at| *at >= before(now, SUCCESS_COUNTS));
     }
 
     /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
@@ -563,6 +678,11 @@ impl Engine {
             .iter()
             .filter_map(|uid| entry.members.remove(uid))
             .collect();
+        if &*key.subject.kind == CLUSTER {
+            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
+            let quorum = self.census.quorum(faulty.map(|(uid, _)| hash(uid)));
+            entry.set_quorum(quorum);
+        }
         let last = left.iter().max_by_key(|member| member.ends_at);
         let transition = entry.decide(last.is_some_and(|member| member.gone), now);
         if let Some(transition) = transition {

@@ -84,6 +84,9 @@ pub(super) struct Member {
     pub seen: bool,
     /// Whether the object is gone, or going.
     pub gone: bool,
+    /// The claims that the object needs. They come with it, and are not remembered.
+    #[serde(skip)]
+    pub claims: Box<[Box<str>]>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
     pub explained: bool,
@@ -115,6 +118,7 @@ impl Member {
             quorum: finding.quorum,
             seen: true,
             gone: false,
+            claims: object.claims().into(),
             explained: false,
             ends_at: None,
             lasts: finding.lasts,
@@ -124,6 +128,16 @@ impl Member {
         };
         member.show(finding, now);
         member
+    }
+
+    /// What the object depends on may have become known only now: where it runs, and what of.
+    pub fn place(&mut self, object: &Object) {
+        if *self.node != *object.node() {
+            self.node = object.node().into();
+        }
+        if *self.claims != *object.claims() {
+            self.claims = object.claims().into();
+        }
     }
 
     /// The object shows the condition.
@@ -169,6 +183,13 @@ impl Member {
         if !self.is_event() && (self.seen || well_since.is_some()) {
             self.ends_at = Some(after(well_since.unwrap_or(now).min(now), hold));
         }
+        self.seen = false;
+    }
+
+    /// The condition is over, whatever the object shows by then.
+    pub fn end(&mut self, hold: Duration, now: Timestamp) {
+        let end = after(now, hold);
+        self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
         self.seen = false;
     }
 
@@ -274,6 +295,27 @@ impl Entry {
         self.members.is_empty()
     }
 
+    /// How many members it takes now.
+    pub fn set_quorum(&mut self, quorum: usize) {
+        for member in self.members.values_mut() {
+            if member.quorum != quorum {
+                Arc::make_mut(member).quorum = quorum;
+            }
+        }
+    }
+
+    /// Its subject has succeeded: what began before is over.
+    pub fn succeed(&mut self, at: Timestamp, now: Timestamp) {
+        let hold = self.rule.hold;
+        let failed = self
+            .members
+            .values_mut()
+            .filter(|member| member.since <= at);
+        for member in failed {
+            Arc::make_mut(member).end(hold, now);
+        }
+    }
+
     /// Notes whether it stands. Whether that is news.
     pub fn note_standing(&mut self) -> bool {
         let stands = (self.explains(false), self.explains(true));
@@ -286,9 +328,18 @@ impl Entry {
     /// Whether it explains others. What is held does so only if it has fired: else nobody would be told of either.
     pub fn explains(&self, while_held: bool) -> bool {
         let while_held = while_held && self.fired.is_some();
-        self.members
-            .values()
-            .any(|member| member.explains(while_held))
+        let mut members = self.members.values();
+        members.any(|member| member.explains(while_held)) && self.is_quorate()
+    }
+
+    /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
+    pub fn is_quorate(&self) -> bool {
+        let seen = || self.members.values().filter(|member| member.seen);
+        self.fired.is_some()
+            || seen()
+                .map(|member| member.quorum)
+                .min()
+                .is_some_and(|quorum| quorum <= 1 || seen().count() >= quorum)
     }
 
     /// Something of this severity that it explains is due since then. Whether that is news.

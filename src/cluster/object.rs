@@ -53,8 +53,23 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
         ""
     }
 
+    /// Of a node, its zone; empty if it has none.
+    fn zone(&self) -> Option<&str> {
+        None
+    }
+
+    /// The `PersistentVolumeClaim`s of its namespace that it cannot do without.
+    fn claims(&self) -> &[Box<str>] {
+        &[]
+    }
+
     /// Since when the object no longer shows the rule's condition, about this part or about any, if it tells. It counts only if it was found before, and no longer is.
     fn well_since(&self, _rule: &Rule, _part: Option<&str>) -> Option<Timestamp> {
+        None
+    }
+
+    /// When what its subject does over and over has last succeeded: a failure of before is over.
+    fn succeeded_at(&self) -> Option<Timestamp> {
         None
     }
 
@@ -257,6 +272,20 @@ macro_rules! kinds {
                 }
             }
 
+            /// Its zone, if it is a node. See [`Kind::zone`].
+            pub fn zone(&self) -> Option<&str> {
+                match self {
+                    $(Self::$kind(object) => object.zone(),)+
+                }
+            }
+
+            /// The claims that it needs. See [`Kind::claims`].
+            pub fn claims(&self) -> &[Box<str>] {
+                match self {
+                    $(Self::$kind(object) => object.claims(),)+
+                }
+            }
+
             /// Its name, for people and for tables.
             pub fn object_ref(&self) -> ObjectRef {
                 let meta = self.meta();
@@ -271,6 +300,13 @@ macro_rules! kinds {
             pub fn well_since(&self, rule: &Rule, part: Option<&str>) -> Option<Timestamp> {
                 match self {
                     $(Self::$kind(object) => object.well_since(rule, part),)+
+                }
+            }
+
+            /// When its subject has last succeeded. See [`Kind::succeeded_at`].
+            pub fn succeeded_at(&self) -> Option<Timestamp> {
+                match self {
+                    $(Self::$kind(object) => object.succeeded_at(),)+
                 }
             }
 

@@ -55,6 +55,7 @@ struct Step {
 struct Expected {
     alert: String,
     container: Option<String>,
+    condition: Option<String>,
     resource: Option<String>,
     reason: String,
     severity: Severity,
@@ -72,6 +73,7 @@ impl Expected {
         Self {
             alert: alert.rule.name.to_owned(),
             container: text(alert.labels.get("container")),
+            condition: text(alert.labels.get("condition")),
             resource: text(alert.labels.get("resource")),
             reason: alert.reason.to_string(),
             severity: alert.severity,

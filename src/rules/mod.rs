@@ -22,7 +22,7 @@ mod resource_quota;
 mod stateful_set;
 mod text;
 
-pub use finding::{Finding, Lasts, Rule, Since};
+pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;
 
 use std::time::Duration;

@@ -34,8 +34,24 @@ trimmed! {
         pub init_containers: Vec<Container> = "initContainers",
         /// Main containers.
         pub containers: Vec<Container> = "containers",
+        /// The claims that its volumes are made of, by name.
+        pub claims: Vec<Box<str>>,
     }
     "schedulingGates" => |spec, gates: Count| { spec.scheduling_gates = gates.0; }
+    "volumes" => |spec, volumes: Vec<Volume>| {
+        let claims = volumes.into_iter().map(|volume| volume.claim.name);
+        spec.claims = claims.filter(|name| !name.is_empty()).collect();
+    }
+
+    /// A volume.
+    struct Volume {
+        claim: ClaimSource = "persistentVolumeClaim",
+    }
+
+    /// The source of a volume that is a claim.
+    struct ClaimSource {
+        name: Box<str> = "claimName",
+    }
 
     /// A container of the spec.
     pub struct Container {

@@ -60,6 +60,10 @@ impl Kind for Pod {
         &self.spec.node_name
     }
 
+    fn claims(&self) -> &[Box<str>] {
+        &self.spec.claims
+    }
+
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         evaluate(self, evaluation);
     }
