@@ -24,8 +24,9 @@ pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
-    Deployment, HorizontalPodAutoscaler, Job, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, Probe, ReplicaSet,
+    Deployment, DeploymentSpec, DeploymentStatus, HorizontalPodAutoscaler, Job, Namespace, Node,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus,
+    PodTemplate, PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
     ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
 };
 pub use meta::{Meta, Owner};
