@@ -25,9 +25,9 @@ pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
     Deployment, DeploymentSpec, DeploymentStatus, HorizontalPodAutoscaler, Job, Namespace, Node,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus,
-    PodTemplate, PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
-    ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
+    NodeSpec, NodeStatus, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    PodSpec, PodStatus, PodTemplate, PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec,
+    ReplicaSetStatus, ResourceQuota, RestartRule, Running, StatefulSet, Taint, Terminated, Waiting,
 };
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};

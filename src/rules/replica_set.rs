@@ -1,4 +1,4 @@
-//! The rules on ReplicaSets that nothing controls. Those of a Deployment are judged by it.
+//! The rules on `ReplicaSets` that nothing controls. Those of a Deployment are judged by it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     time::after,
 };
 
-/// Every rule on ReplicaSets.
+/// Every rule on `ReplicaSets`.
 pub const RULES: &[&Rule] = &[&REPLICAS_MISMATCH, &REPLICA_FAILURE];
 
 /// Some of it, or all, is not available.

@@ -1,10 +1,10 @@
-//! The trimmed ReplicaSet.
+//! The trimmed `ReplicaSet`.
 
 use super::{Condition, PodTemplate};
 use crate::cluster::{Meta, lenient::trimmed};
 
 trimmed! {
-    /// A ReplicaSet.
+    /// A `ReplicaSet`.
     pub struct ReplicaSet {
         /// `metadata`.
         pub metadata: Meta = "metadata",
@@ -14,7 +14,7 @@ trimmed! {
         pub status: ReplicaSetStatus = "status",
     }
 
-    /// `spec` of a ReplicaSet.
+    /// `spec` of a `ReplicaSet`.
     pub struct ReplicaSetSpec {
         /// How many pods there should be; 1 if unset.
         pub replicas: Option<i32> = "replicas",
@@ -24,7 +24,7 @@ trimmed! {
         pub template: PodTemplate = "template",
     }
 
-    /// `status` of a ReplicaSet. A count of zero is left out, but for `replicas`.
+    /// `status` of a `ReplicaSet`. A count of zero is left out, but for `replicas`.
     pub struct ReplicaSetStatus {
         /// The generation that the controller has seen last.
         pub observed_generation: i64 = "observedGeneration",
