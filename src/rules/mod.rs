@@ -17,10 +17,12 @@ mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
 mod quantity;
+mod probes;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
 mod text;
+mod workload;
 
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;

@@ -1,0 +1,20 @@
+//! The trimmed template of a workload's pods: what tells how long they may take to start.
+
+use super::Container;
+use crate::cluster::lenient::trimmed;
+
+trimmed! {
+    /// `spec.template` of a workload.
+    pub struct PodTemplate {
+        /// `spec` of the pods.
+        pub spec: PodTemplateSpec = "spec",
+    }
+
+    /// `spec.template.spec` of a workload.
+    pub struct PodTemplateSpec {
+        /// Init containers, native sidecars among them.
+        pub init_containers: Vec<Container> = "initContainers",
+        /// Main containers.
+        pub containers: Vec<Container> = "containers",
+    }
+}
