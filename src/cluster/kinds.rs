@@ -13,6 +13,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
+mod pod_template;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
@@ -33,6 +34,7 @@ pub use pod::{
     Running, Terminated, Waiting,
 };
 pub use pod_disruption_budget::PodDisruptionBudget;
+pub use pod_template::PodTemplate;
 pub use replica_set::ReplicaSet;
 pub use resource_quota::ResourceQuota;
 pub use stateful_set::StatefulSet;

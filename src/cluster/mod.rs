@@ -25,8 +25,8 @@ pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
     Deployment, HorizontalPodAutoscaler, Job, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, Probe, ReplicaSet,
-    ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, PodTemplate, Probe,
+    ReplicaSet, ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
 };
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};

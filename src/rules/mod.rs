@@ -16,6 +16,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
+mod progress;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{KindId, Pod, Probe},
+    cluster::{KindId, Pod},
     rules::{Evaluation, Finding, Rule},
 };
 
@@ -139,23 +139,8 @@ fn startup_allowance(view: &View<'_>, unready_since: Option<Timestamp>) -> Durat
             _ => false,
         };
     match (&spec.startup_probe, &spec.readiness_probe) {
-        (Some(probe), _) if starting => {
-            let tries = seconds(probe.failure_threshold, 3) * seconds(probe.period_seconds, 10);
-            Duration::from_secs(initial_delay(probe) + tries)
-        }
-        (_, Some(probe)) => Duration::from_secs(initial_delay(probe)),
+        (Some(probe), _) if starting => probe.patience(),
+        (_, Some(probe)) => probe.initial_delay(),
         _ => Duration::ZERO,
     }
-}
-
-fn initial_delay(probe: &Probe) -> u64 {
-    seconds(probe.initial_delay_seconds, 0)
-}
-
-/// A number of a probe, or Kubernetes' default for it. At most 2^31: no product of two overflows.
-fn seconds(value: Option<i32>, default: u64) -> u64 {
-    value
-        .filter(|value| *value > 0)
-        .and_then(|value| u64::try_from(value).ok())
-        .unwrap_or(default)
 }
