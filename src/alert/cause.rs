@@ -87,6 +87,9 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         ("KubeNodePressure" | "KubeNodeProblem", "KubePodEvicted") => {
             Some(Explanation::of(Reach::Node))
         }
+        ("KubeNodesDown", "KubeNodeNotReady" | "KubeNodeUnreachable") => {
+            Some(Explanation::of(Reach::Object))
+        }
         (
             "KubeNodeNotReady" | "KubeNodeUnreachable",
             "KubeNodePressure" | "KubeNodeProblem" | "KubeNodeNetworkUnavailable",
@@ -133,6 +136,16 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         _ => None,
     }
+}
+
+/// The rules whose alerts explain those of this one.
+pub fn causes_of(effect: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|cause| explains(cause, effect).is_some())
+}
+
+/// The rules whose alerts those of this one explain.
+pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
+    crate::rules::all().filter(|effect| explains(cause, effect).is_some())
 }
 
 /// Whether an alert of this rule is over when its subject has succeeded since it began.

@@ -13,18 +13,22 @@ use jiff::Timestamp;
 use super::{
     Alert, Notice, Severity, State, Transition,
     cause::{Reach, ends_with_success, explains, reaches_beyond},
+    census::Census,
     entry::{AlertKey, Entry, Member},
     render::view,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{self, Evaluation, Finding, Memo, Rule},
+    rules::{self, Evaluation, Finding, Memo, Rule, Scope},
     shard::ShardKey,
     time::{after, before},
 };
 
 /// How often what is remembered of well objects is looked through for what is no longer needed.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+
+/// The kind of the subject that is the cluster itself.
+const CLUSTER: &str = "Cluster";
 
 /// How old a success may be to end anything: longer than any failure counts that it can end.
 const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
@@ -53,6 +57,7 @@ pub struct Engine {
     pub(super) sights: BTreeMap<KindId, Sight>,
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
+    census: Census,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
@@ -124,6 +129,7 @@ impl Engine {
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
             roll: None,
+            census: Census::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
@@ -155,6 +161,9 @@ impl Engine {
 
     /// A complete list of the kind begins. Until it is done, nothing of the kind resolves.
     pub fn list_started(&mut self, kind: KindId) {
+        if kind == KindId::Node {
+            self.census.list_started();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.list += 1;
         sight.listing = true;
@@ -163,6 +172,10 @@ impl Engine {
 
     /// The list is complete: what it did not have is gone.
     pub fn list_done(&mut self, kind: KindId, now: Timestamp) {
+        if kind == KindId::Node {
+            self.census.list_done();
+            self.recount();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.listing = false;
         sight.clear = true;
@@ -200,6 +213,11 @@ impl Engine {
         if let Some(roll) = &mut self.roll {
             roll.see(object);
         }
+        if let Some(zone) = object.zone()
+            && self.census.see(hash(uid), zone)
+        {
+            self.recount();
+        }
         if let Some(at) = object.succeeded_at() {
             self.note_success(&object.subject().0, at, now);
         }
@@ -218,6 +236,18 @@ impl Engine {
             self.update(object, memo, &mut findings, now);
         }
         self.findings = findings;
+    }
+
+    /// There are more nodes, or fewer: what was not many of them may be now.
+    fn recount(&mut self) {
+        let cluster = self.about(self.as_subject());
+        let keys: Vec<_> = cluster.map(|entry| Arc::clone(&entry.key)).collect();
+        self.unsettled.extend(keys);
+    }
+
+    /// The cluster, as what an alert is about.
+    fn as_subject(&self) -> Subject {
+        Subject::cluster_scoped(CLUSTER, &self.cluster)
     }
 
     /// What has failed before its subject succeeded is over.
@@ -249,6 +279,9 @@ impl Engine {
     pub fn gone(&mut self, uid: &str, now: Timestamp) {
         if let Some(roll) = &mut self.roll {
             roll.there.remove(&hash(uid));
+        }
+        if self.census.gone(hash(uid)) {
+            self.recount();
         }
         let Some(known) = self.objects.get_mut(uid) else {
             return;
@@ -310,16 +343,24 @@ impl Engine {
         let before = known.alerts.len();
         let mut shown = Vec::with_capacity(findings.len());
         if !findings.is_empty() {
-            let (subject, workload_type) = object.subject();
-            let shard_key = ShardKey::of(&subject);
+            let (own, workload_type) = object.subject();
+            let shard_key = ShardKey::of(&own);
             let success = self.successes.get(&shard_key).copied();
             for finding in findings.drain(..) {
                 if ends_with_success(finding.rule) && finding.began_by(success) {
                     continue;
                 }
                 let part = finding.part.clone();
+                let (subject, shard_key) = match finding.scope {
+                    Scope::Subject => (own.clone(), shard_key),
+                    Scope::Cluster => {
+                        let cluster = Subject::cluster_scoped(CLUSTER, &self.cluster);
+                        let shard_key = ShardKey::of(&cluster);
+                        (cluster, shard_key)
+                    }
+                };
                 let key = Arc::new(AlertKey {
-                    subject: subject.clone(),
+                    subject,
                     rule: finding.rule.name,
                     part: part.map(|(label, value)| (label.into(), value)),
                 });
@@ -637,6 +678,11 @@ impl Engine {
             .iter()
             .filter_map(|uid| entry.members.remove(uid))
             .collect();
+        if &*key.subject.kind == CLUSTER {
+            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
+            let quorum = self.census.quorum(faulty.map(|(uid, _)| hash(uid)));
+            entry.set_quorum(quorum);
+        }
         let last = left.iter().max_by_key(|member| member.ends_at);
         let transition = entry.decide(last.is_some_and(|member| member.gone), now);
         if let Some(transition) = transition {

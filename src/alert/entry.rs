@@ -297,6 +297,15 @@ impl Entry {
         self.members.is_empty()
     }
 
+    /// How many members it takes now.
+    pub fn set_quorum(&mut self, quorum: usize) {
+        for member in self.members.values_mut() {
+            if member.quorum != quorum {
+                Arc::make_mut(member).quorum = quorum;
+            }
+        }
+    }
+
     /// Its subject has succeeded: what began before is over.
     pub fn succeed(&mut self, at: Timestamp, now: Timestamp) {
         let hold = self.rule.hold;

@@ -1,6 +1,7 @@
 //! Alerts: their identity, their life, and the engine that decides both. Pure: objects and time go in, transitions come out.
 
 mod cause;
+mod census;
 mod engine;
 mod entry;
 mod labels;
@@ -9,6 +10,7 @@ mod render;
 mod severity;
 mod view;
 
+pub use cause::{causes_of, effects_of};
 pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use memory::Memory;

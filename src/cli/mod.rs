@@ -4,6 +4,7 @@ mod cluster;
 mod demo;
 mod exit;
 mod files;
+mod rules;
 mod run;
 mod scan;
 mod shard;
@@ -43,6 +44,7 @@ enum Command {
     Run(run::Args),
     Scan(scan::Args),
     Demo(demo::Args),
+    Rules(rules::Args),
     #[command(subcommand)]
     Shard(shard::Command),
 }
@@ -56,12 +58,16 @@ impl Cli {
             // It shows what the product does by default, so the environment is not asked.
             return demo::run(args);
         }
+        if let Command::Rules(args) = &command {
+            return rules::run(args);
+        }
         let settings = Settings::from_env()?;
         settings::init_logging(settings.log, settings.log_format);
         match command {
             Command::Run(args) => run::run(&args, settings),
             Command::Scan(args) => scan::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
+            Command::Rules(args) => rules::run(&args),
             Command::Shard(command) => shard::run(&command, &settings),
         }
     }
@@ -72,6 +78,7 @@ fn after_long_help() -> String {
 Examples:
   alertkube demo                        see it at work, without a cluster
   alertkube scan                        what is wrong in the cluster now
+  alertkube rules                       what it looks for
   alertkube                             watch the cluster, and page to standard output
   ALERTKUBE_WEBHOOK_URL=https://example.com/hook alertkube run
 
@@ -138,6 +145,8 @@ mod tests {
             &["run"][..],
             &["scan"],
             &["demo"],
+            &["rules"],
+            &["rules", "explain"],
             &["shard", "owner"],
             &["shard", "balance"],
             &["shard", "status"],

@@ -24,9 +24,11 @@ pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
-    Deployment, HorizontalPodAutoscaler, Job, Namespace, Node, PersistentVolume,
-    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, PodTemplate, Probe,
-    ReplicaSet, ResourceQuota, RestartRule, Running, StatefulSet, Terminated, Waiting,
+    DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus,
+    HorizontalPodAutoscaler, Job, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, PodSpec, PodStatus, PodTemplate, PodTemplateSpec, Probe, ReplicaSet,
+    ReplicaSetSpec, ReplicaSetStatus, ResourceQuota, RestartRule, Running, StatefulSet,
+    StatefulSetSpec, StatefulSetStatus, Terminated, Waiting,
 };
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};

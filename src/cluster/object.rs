@@ -53,6 +53,11 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
         ""
     }
 
+    /// Of a node, its zone; empty if it has none.
+    fn zone(&self) -> Option<&str> {
+        None
+    }
+
     /// The `PersistentVolumeClaim`s of its namespace that it cannot do without.
     fn claims(&self) -> &[Box<str>] {
         &[]
@@ -264,6 +269,13 @@ macro_rules! kinds {
             pub fn node(&self) -> &str {
                 match self {
                     $(Self::$kind(object) => object.node(),)+
+                }
+            }
+
+            /// Its zone, if it is a node. See [`Kind::zone`].
+            pub fn zone(&self) -> Option<&str> {
+                match self {
+                    $(Self::$kind(object) => object.zone(),)+
                 }
             }
 

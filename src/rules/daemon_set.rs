@@ -5,8 +5,9 @@
 use std::time::Duration;
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, progress,
+    Evaluation, Finding, Rule, Since, minutes, probes, progress,
     text::{Count, push},
+    workload,
 };
 use crate::{
     alert::Severity,
@@ -82,10 +83,9 @@ impl Kind for DaemonSet {
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
-        if self.metadata.deletion_timestamp.is_some() {
-            progress::forget(evaluation.memo);
-        } else if self.status.observed_generation >= self.metadata.generation {
-            // Else the counters are about another specification.
+        let meta = &self.metadata;
+        let is_stale = workload::is_stale(meta, self.status.observed_generation);
+        if meta.deletion_timestamp.is_none() && !is_stale {
             unavailable(self, evaluation);
             not_scheduled(self, evaluation);
             mis_scheduled(self, evaluation);
@@ -147,8 +147,8 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
 
 fn down(set: &DaemonSet, evaluation: &Evaluation<'_>) -> Finding {
     let startup = FIRST_START
-        .saturating_add(progress::startup(&set.spec.template))
-        .saturating_add(progress::ready_for(set.spec.min_ready_seconds));
+        .saturating_add(probes::startup_allowance(&set.spec.template))
+        .saturating_add(probes::min_ready(set.spec.min_ready_seconds));
     let created = set.metadata.creation_timestamp;
     let is_new = created.is_some_and(|created| evaluation.now < after(created, startup));
     let desired = set.status.desired_number_scheduled;

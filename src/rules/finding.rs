@@ -33,6 +33,8 @@ pub struct Finding {
     pub rule: &'static Rule,
     /// The part of the object that it is about, as a label: `("container", "app")`. Part of the alert's identity.
     pub part: Option<(&'static str, Box<str>)>,
+    /// What the alert is about.
+    pub scope: Scope,
     /// The exact Kubernetes reason, such as `CrashLoopBackOff`.
     pub reason: Box<str>,
     /// The severity.
@@ -55,6 +57,7 @@ impl Finding {
         Self {
             rule,
             part: None,
+            scope: Scope::Subject,
             reason: reason.into(),
             severity: rule.severity,
             since,
@@ -73,12 +76,28 @@ impl Finding {
         }
     }
 
+    /// The same, about the cluster, of which the object is one of many.
+    #[must_use]
+    pub const fn of_cluster(mut self) -> Self {
+        self.scope = Scope::Cluster;
+        self
+    }
+
     /// The same, about a part of the object: `("container", "app")`.
     #[must_use]
     pub fn about(mut self, label: &'static str, value: &str) -> Self {
         self.part = Some((label, value.into()));
         self
     }
+}
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The object's subject.
+    Subject,
+    /// The cluster: so many of its nodes show it that it is one fault. How many that takes, the engine decides, since it counts them.
+    Cluster,
 }
 
 /// Where `for` starts. A time in the future counts as the time of the first look.

@@ -16,13 +16,15 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
+mod probes;
 mod progress;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
 mod text;
+mod workload;
 
-pub use finding::{Finding, Lasts, Rule, Since};
+pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;
 
 use std::time::Duration;

@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Finding, Memo, Since, minutes};
-use crate::{
-    cluster::{Container, PodTemplate},
-    time::before,
-};
+use super::{Finding, Memo, Since, minutes, probes};
+use crate::{cluster::PodTemplate, time::before};
 
 /// For how long nothing moves in a rollout that is stuck, besides what its pods may take. The mixin's window for workloads is as long.
 const STILL: Duration = minutes(5);
@@ -29,7 +26,7 @@ pub(super) fn forget(memo: &mut Memo) {
     memo.forget_value(COUNTERS);
 }
 
-/// The finding, but not before the counters have not moved for [`STILL`], and for what one pod may take on top: within `allowance`, none of them may move
+/// The finding, whose clock starts when it is first seen and goes on over gaps that its rule holds, but not before the counters have not moved for [`STILL`], and for what one pod may take on top: within `allowance`, none of them may move
 /// though all goes well.
 pub(super) fn unless_moving(finding: Finding, moved: Timestamp, allowance: Duration) -> Finding {
     let still = STILL.saturating_add(allowance);
@@ -42,31 +39,13 @@ pub(super) fn unless_moving(finding: Finding, moved: Timestamp, allowance: Durat
     }
 }
 
-/// How long a pod may take to be ready, by its startup probes.
-pub(super) fn startup(template: &PodTemplate) -> Duration {
-    let patience = |container: &Container| {
-        let probe = container.startup_probe;
-        probe.map_or(Duration::ZERO, |probe| probe.patience())
-    };
-    let spec = &template.spec;
-    // Native sidecars start one after the other, main containers at once. Other init containers have no probes.
-    let sidecars = spec.init_containers.iter().map(patience);
-    let main = spec.containers.iter().map(patience).max();
-    sidecars.fold(main.unwrap_or_default(), Duration::saturating_add)
-}
-
-/// How long it may take to replace a pod, from its deletion until the next one counts as available.
+/// How long it may take to replace a pod, from its deletion until the next one is ready for as long as it must be.
 pub(super) fn replacement(template: &PodTemplate, min_ready_seconds: i32) -> Duration {
     let grace = template.spec.termination_grace_period_seconds;
     let seconds = u64::try_from(grace.unwrap_or(GRACE_SECONDS)).unwrap_or_default();
-    startup(template)
-        .saturating_add(Duration::from_secs(seconds))
-        .saturating_add(ready_for(min_ready_seconds))
-}
-
-/// `minReadySeconds` as a duration.
-pub(super) fn ready_for(min_ready_seconds: i32) -> Duration {
-    Duration::from_secs(min_ready_seconds.try_into().unwrap_or_default())
+    Duration::from_secs(seconds)
+        .saturating_add(probes::startup_allowance(template))
+        .saturating_add(probes::min_ready(min_ready_seconds))
 }
 
 #[cfg(test)]
@@ -100,12 +79,6 @@ mod tests {
         assert!(!memo.is_empty());
         assert_eq!(look::<K>(well, &mut memo), (0, 0));
         assert!(memo.is_empty());
-
-        look::<K>(short, &mut memo);
-        let mut going = short.clone();
-        going["metadata"]["deletionTimestamp"] = json!("2026-11-20T10:00:00Z");
-        assert_eq!(look::<K>(&going, &mut memo), (0, 0));
-        assert!(memo.is_empty());
     }
 
     #[test]
@@ -138,7 +111,6 @@ mod tests {
         let template = |probe: Value, grace: i64| {
             let value = json!({"spec": {
                 "terminationGracePeriodSeconds": grace,
-                "initContainers": [{"name": "proxy", "startupProbe": probe}, {"name": "init"}],
                 "containers": [{"name": "app", "startupProbe": probe}, {"name": "web"}],
             }});
             serde_json::from_value::<PodTemplate>(value).unwrap()
@@ -146,7 +118,7 @@ mod tests {
         let probe = json!({"initialDelaySeconds": 5, "failureThreshold": 30, "periodSeconds": 2});
         assert_eq!(
             replacement(&template(probe, 60), 10),
-            Duration::from_secs(2 * 65 + 60 + 10)
+            Duration::from_secs(65 + 60 + 10)
         );
         assert_eq!(
             replacement(&PodTemplate::default(), 0),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Evaluation, Finding, Rule, Since, minutes, progress};
+use super::{Evaluation, Finding, Rule, Since, minutes, probes, progress, workload};
 use crate::{
     alert::Severity,
     cluster::{Kind, KindId, Meta, StatefulSet},
@@ -60,7 +60,7 @@ static GENERATION_MISMATCH: Rule = Rule {
     r#for: minutes(10),
     hold: Duration::ZERO,
     quorum: 1,
-    description: "The StatefulSet controller has not acted on the newest specification: it is down, or stuck.",
+    description: "The controller of StatefulSets does not act on changes to a StatefulSet.",
 };
 
 /// How long [`DOWN`] waits while an update or the first start goes on, besides what the startup probes allow.
@@ -84,28 +84,15 @@ impl Kind for StatefulSet {
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
-        if self.metadata.deletion_timestamp.is_some() {
-            progress::forget(evaluation.memo);
-        } else if self.status.observed_generation < self.metadata.generation {
-            // The counters are about another specification.
-            generation_mismatch(self, evaluation);
-        } else {
+        let (meta, observed) = (&self.metadata, self.status.observed_generation);
+        if meta.deletion_timestamp.is_some() {
+            return;
+        }
+        workload::generation_mismatch(&GENERATION_MISMATCH, meta, observed, evaluation);
+        if !workload::is_stale(meta, observed) {
             shortfall(self, evaluation);
         }
     }
-}
-
-fn generation_mismatch(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
-    let summary = format!(
-        "generation {} is not acted on, the last one that was is {}",
-        set.metadata.generation, set.status.observed_generation
-    );
-    evaluation.findings.push(Finding::new(
-        &GENERATION_MISMATCH,
-        "GenerationNotObserved",
-        Since::FirstSeen,
-        summary,
-    ));
 }
 
 fn shortfall(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
@@ -155,7 +142,7 @@ fn shortfall(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
 }
 
 fn down(set: &StatefulSet, evaluation: &Evaluation<'_>) -> Finding {
-    let startup = DOWN_WHILE_STARTING.saturating_add(progress::startup(&set.spec.template));
+    let startup = DOWN_WHILE_STARTING.saturating_add(probes::startup_allowance(&set.spec.template));
     let created = set.metadata.creation_timestamp;
     let is_starting =
         is_updating(set) || created.is_some_and(|created| evaluation.now < after(created, startup));

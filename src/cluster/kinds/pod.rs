@@ -1,7 +1,5 @@
 //! The trimmed Pod: what the rules read of it, and nothing else. Environment, volumes and managed fields are never built.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::de::{IgnoredAny, SeqAccess};
 
@@ -175,27 +173,6 @@ trimmed! {
         /// When it ended.
         pub finished_at: Option<Timestamp> = "finishedAt",
     }
-}
-
-impl Probe {
-    /// How long it waits before it asks at all.
-    pub fn initial_delay(&self) -> Duration {
-        Duration::from_secs(seconds(self.initial_delay_seconds, 0))
-    }
-
-    /// How long it lets a container fail from its start on before that counts.
-    pub fn patience(&self) -> Duration {
-        let tries = seconds(self.failure_threshold, 3) * seconds(self.period_seconds, 10);
-        self.initial_delay() + Duration::from_secs(tries)
-    }
-}
-
-/// A number of a probe, or Kubernetes' default for it. At most 2^31: no product of two overflows.
-fn seconds(value: Option<i32>, default: u64) -> u64 {
-    value
-        .filter(|value| *value > 0)
-        .and_then(|value| u64::try_from(value).ok())
-        .unwrap_or(default)
 }
 
 /// How many items a list has, whatever they are.

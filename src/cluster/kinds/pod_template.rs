@@ -1,4 +1,4 @@
-//! The trimmed pod template: how long its pods may take to start, and to end.
+//! The trimmed template of a workload's pods: what tells how long they may take to start, and to end.
 
 use super::Container;
 use crate::cluster::lenient::trimmed;
@@ -6,11 +6,11 @@ use crate::cluster::lenient::trimmed;
 trimmed! {
     /// `spec.template` of a workload.
     pub struct PodTemplate {
-        /// `spec`.
+        /// `spec` of the pods.
         pub spec: PodTemplateSpec = "spec",
     }
 
-    /// `spec` of a pod template.
+    /// `spec.template.spec` of a workload.
     pub struct PodTemplateSpec {
         /// How long a pod has to end; 30 seconds if unset.
         pub termination_grace_period_seconds: Option<i64> = "terminationGracePeriodSeconds",

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     alert::Severity,
     cluster::{KindId, Pod},
-    rules::{Evaluation, Finding, Rule},
+    rules::{Evaluation, Finding, Rule, probes},
 };
 
 /// An init container does not end.
@@ -130,17 +130,11 @@ fn state<'a>(view: &View<'a>) -> &'a str {
 /// How much time its probes give the container to become ready. The startup probe's time counts until the container was ready once in this
 /// run, not only until the probe passes: readiness takes a moment more, and must not page in it.
 fn startup_allowance(view: &View<'_>, unready_since: Option<Timestamp>) -> Duration {
-    let Some(spec) = view.spec else {
-        return Duration::ZERO;
-    };
     let starting = view.status.started != Some(true)
         || match (view.started_at(), unready_since) {
             (Some(started), Some(unready)) => unready <= started,
             _ => false,
         };
-    match (&spec.startup_probe, &spec.readiness_probe) {
-        (Some(probe), _) if starting => probe.patience(),
-        (_, Some(probe)) => probe.initial_delay(),
-        _ => Duration::ZERO,
-    }
+    view.spec
+        .map_or(Duration::ZERO, |spec| probes::allowance(spec, starting))
 }

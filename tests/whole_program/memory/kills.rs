@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use super::{Installation, history::History};
 use crate::support::{
-    ControlPlane, PATIENCE, Program, Sketch, Webhook, create_namespace, minutes, mk_pod, say,
+    ControlPlane, PATIENCE, Program, Sketch, Webhook, create_namespace, eventually, minutes,
+    mk_pod, say,
 };
 
 /// After a kill, somebody pages again within this time: a Lease, a retry and a start, on a slow machine.
@@ -68,7 +69,20 @@ impl<'a> Target<'a> {
 
     /// Kills replicas, one at a time, and starts each again after a while.
     async fn suffer(mut self, kills: usize, mut random: Rng) -> Self {
-        self.replicas[0].wait_ready().await;
+        // Which of two is first is not said: the other stands by.
+        eventually("a replica to be ready", PATIENCE, async || {
+            for replica in &self.replicas {
+                if replica
+                    .get("/readyz")
+                    .await
+                    .is_some_and(|(status, _)| status == 200)
+                {
+                    return Some(());
+                }
+            }
+            None
+        })
+        .await;
         for kill in 0..kills {
             // Some when all has settled; most at any moment of a start, and of what is done before the next Lease.
             let seconds = if kill % 3 == 1 { 20..28 } else { 0..10 };

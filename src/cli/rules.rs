@@ -1,0 +1,234 @@
+//! `alertkube rules`: which rules there are, and what each of them means.
+
+use std::io::{self, IsTerminal as _, Write};
+
+use anyhow::bail;
+use serde::Serialize;
+
+use super::{
+    Exit,
+    table::{self, Cell, Style},
+};
+use crate::{
+    alert::{Severity, causes_of, effects_of},
+    rules::{self, Rule},
+    settings, text,
+};
+
+/// Lists the rules: what they look at, when they fire, and how severe that is
+///
+/// They are the same for `run` and `scan`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    /// How to print the list
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Says when a rule fires, when it is over, and which alerts it explains
+    Explain {
+        /// The alert's name, such as KubePodCrashLooping
+        #[arg(value_name = "ALERT")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// For programs: a list, an object a rule
+    Json,
+}
+
+/// A rule, as programs see it. Times are seconds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Described {
+    alert: &'static str,
+    kind: &'static str,
+    severity: Severity,
+    for_seconds: u64,
+    hold_seconds: u64,
+    quorum: usize,
+    condition: &'static str,
+    explained_by: Vec<&'static str>,
+}
+
+impl From<&'static Rule> for Described {
+    fn from(rule: &'static Rule) -> Self {
+        Self {
+            alert: rule.name,
+            kind: rule.kind.as_str(),
+            severity: rule.severity,
+            for_seconds: rule.r#for.as_secs(),
+            hold_seconds: rule.hold.as_secs(),
+            quorum: rule.quorum,
+            condition: rule.description,
+            explained_by: causes_of(rule).map(|cause| cause.name).collect(),
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// There is no rule of that name, or the output cannot be written to.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut out = io::stdout().lock();
+    match (&args.command, args.output) {
+        (Some(Command::Explain { name }), _) => {
+            let Some(rule) = rules::all().find(|rule| rule.name == name) else {
+                bail!("{}", unknown(name));
+            };
+            explain(&mut out, rule)?;
+        }
+        (None, Output::Table) => {
+            let colour = settings::colour(out.is_terminal());
+            list(&mut out, colour)?;
+        }
+        (None, Output::Json) => {
+            let all: Vec<Described> = rules::all().map(Described::from).collect();
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// What to say of a name that no rule has.
+fn unknown(name: &str) -> String {
+    let likeness = |rule: &&Rule| {
+        (1000.0 * strsim::jaro_winkler(&rule.name.to_lowercase(), &name.to_lowercase())).round()
+    };
+    let nearest = rules::all().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    let hint = nearest.map_or_else(String::new, |rule| format!(", is it {}?", rule.name));
+    format!("there is no rule {name:?}{hint} `alertkube rules` lists them all")
+}
+
+/// How long the condition stands before the alert fires.
+fn after(rule: &Rule) -> String {
+    if rule.r#for.is_zero() {
+        "at once".to_owned()
+    } else {
+        text::duration(rule.r#for)
+    }
+}
+
+fn list(out: &mut dyn Write, colour: bool) -> io::Result<()> {
+    let rows: Vec<_> = rules::all()
+        .map(|rule| {
+            let style = match rule.severity {
+                Severity::Critical => Style::Red,
+                Severity::Warning => Style::Yellow,
+                Severity::Info => Style::Cyan,
+            };
+            [
+                Cell::plain(rule.name),
+                Cell::plain(rule.kind.as_str()),
+                Cell::new(rule.severity.as_str(), style),
+                Cell::plain(after(rule)),
+                Cell::plain(rule.description),
+            ]
+        })
+        .collect();
+    table::write(
+        out,
+        colour,
+        ["ALERT", "KIND", "SEVERITY", "FOR", "CONDITION"],
+        &rows,
+    )
+}
+
+fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
+    writeln!(out, "{}: {}", rule.name, rule.description)?;
+    writeln!(out)?;
+    writeln!(out, "Looks at    {}", rule.kind.as_str())?;
+    writeln!(
+        out,
+        "Severity    {}, or that of what it explains, if that is worse",
+        rule.severity.as_str()
+    )?;
+    let after = if rule.r#for.is_zero() {
+        after(rule)
+    } else {
+        format!(
+            "after {}, counted from when the API says it began",
+            after(rule)
+        )
+    };
+    let of = if rule.quorum > 1 {
+        format!(", if at least {} objects show it", rule.quorum)
+    } else {
+        String::new()
+    };
+    writeln!(out, "Fires       {after}{of}")?;
+    let over = if rule.hold.is_zero() {
+        "as soon as it is over".to_owned()
+    } else {
+        format!("when it has been over for {}", text::duration(rule.hold))
+    };
+    writeln!(out, "Resolves    {over}")?;
+    let mut alerts = |title: &str, means: &str, alerts: Vec<&'static Rule>| {
+        if alerts.is_empty() {
+            return Ok(());
+        }
+        writeln!(out)?;
+        writeln!(out, "{title} ({means}):")?;
+        alerts
+            .iter()
+            .try_for_each(|rule| writeln!(out, "  {}", rule.name))
+    };
+    alerts(
+        "Explained by",
+        "while one of these stands, it is shown as inhibited and pages nobody",
+        causes_of(rule).collect(),
+    )?;
+    alerts(
+        "Explains",
+        "while it stands, these page nobody; when one of them comes due, it fires",
+        effects_of(rule).collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_explained_with_its_place_in_the_cause_tree() {
+        let mut out = Vec::new();
+        let rule = rules::named("KubePodCrashLooping").unwrap();
+        explain(&mut out, rule).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for part in [
+            "after 3m",
+            "over for 10m",
+            "  KubePodOOMKilled\n",
+            "  KubePodNotReady\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn every_rule_is_listed() {
+        let mut out = Vec::new();
+        list(&mut out, false).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), rules::all().count() + 1);
+    }
+
+    #[test]
+    fn a_misspelt_name_is_answered_with_the_nearest() {
+        assert_eq!(
+            unknown("kubepodcrashloping"),
+            "there is no rule \"kubepodcrashloping\", is it KubePodCrashLooping? `alertkube rules` lists them all"
+        );
+    }
+}
