@@ -26,7 +26,7 @@ pub use deployment::{Deployment, DeploymentSpec, DeploymentStatus};
 pub use horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 pub use job::Job;
 pub use namespace::Namespace;
-pub use node::Node;
+pub use node::{Node, NodeSpec, NodeStatus, Taint};
 pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::PersistentVolumeClaim;
 pub use pod::{

@@ -32,6 +32,8 @@ trimmed! {
         pub pod_template_hash: Option<Box<str>>,
         /// Label `rollouts-pod-template-hash`, Argo Rollouts' counterpart.
         pub rollouts_pod_template_hash: Option<Box<str>>,
+        /// Label `topology.kubernetes.io/zone` of a Node: where it fails together with others.
+        pub zone: Option<Box<str>>,
         /// Whether the annotation `kubernetes.io/config.mirror` is there: the mirror of a static pod.
         pub mirror: bool,
         /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
@@ -41,6 +43,7 @@ trimmed! {
     "labels" => |meta, labels: Labels| {
         meta.pod_template_hash = labels.pod_template_hash;
         meta.rollouts_pod_template_hash = labels.rollouts_pod_template_hash;
+        meta.zone = labels.zone;
     }
     "annotations" => |meta, annotations: Annotations| {
         meta.mirror = annotations.mirror.is_some();
@@ -51,6 +54,7 @@ trimmed! {
     struct Labels {
         pod_template_hash: Option<Box<str>> = "pod-template-hash",
         rollouts_pod_template_hash: Option<Box<str>> = "rollouts-pod-template-hash",
+        zone: Option<Box<str>> = "topology.kubernetes.io/zone",
     }
 
     /// The annotations of interest.

@@ -55,6 +55,7 @@ struct Step {
 struct Expected {
     alert: String,
     container: Option<String>,
+    condition: Option<String>,
     reason: String,
     severity: Severity,
     /// As the engine's own state is written.
@@ -71,6 +72,7 @@ impl Expected {
         Self {
             alert: alert.rule.name.to_owned(),
             container: text(alert.labels.get("container")),
+            condition: text(alert.labels.get("condition")),
             reason: alert.reason.to_string(),
             severity: alert.severity,
             state: serde_json::to_value(alert.state)

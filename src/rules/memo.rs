@@ -90,6 +90,11 @@ impl Memo {
         }
     }
 
+    /// What `what` was at the last look.
+    pub fn value(&self, what: &str) -> Option<&str> {
+        self.values.get(what).map(|known| &*known.value)
+    }
+
     /// Forgets what `what` is.
     pub fn forget_value(&mut self, what: &str) {
         self.values.remove(what);
@@ -179,7 +184,9 @@ mod tests {
         memo.merge(&other);
         assert_eq!(memo.since("replicas", "1/3", second(90)), second(25));
 
+        assert_eq!(memo.value("replicas"), Some("1/3"));
         memo.forget_value("replicas");
+        assert_eq!(memo.value("replicas"), None);
         assert!(!memo.is_empty());
         memo.forget_value("updated");
         assert!(memo.is_empty());

@@ -1,0 +1,164 @@
+//! Conditions of a node other than Ready: what it lacks, and what is broken in it.
+
+use super::{boots_for, minutes, since};
+use crate::{
+    alert::Severity,
+    cluster::{Condition, KindId, Node},
+    rules::{
+        Evaluation, Finding, Rule,
+        text::{Line, or},
+    },
+};
+
+/// The kubelet evicts pods, or is about to.
+pub(super) static PRESSURE: Rule = Rule {
+    name: "KubeNodePressure",
+    kind: KindId::Node,
+    severity: Severity::Warning,
+    r#for: minutes(5),
+    hold: minutes(5),
+    quorum: 1,
+    description: "A node runs short of memory, disk space or process IDs: its kubelet takes no new pods, and evicts some.",
+};
+
+/// The node's pods reach nobody.
+pub(super) static NETWORK_UNAVAILABLE: Rule = Rule {
+    name: "KubeNodeNetworkUnavailable",
+    kind: KindId::Node,
+    severity: Severity::Critical,
+    r#for: minutes(5),
+    hold: minutes(2),
+    quorum: 1,
+    description: "A node's network is not set up: no route leads to its pods.",
+};
+
+/// Something in the node is broken.
+pub(super) static PROBLEM: Rule = Rule {
+    name: "KubeNodeProblem",
+    kind: KindId::Node,
+    severity: Severity::Warning,
+    r#for: minutes(1),
+    hold: minutes(5),
+    quorum: 1,
+    description: "Something in a node is broken, as a problem detector on it reports: kernel, file system, hardware, kubelet or container runtime.",
+};
+
+const PRESSURES: &[&str] = &["MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/// What node-problem-detector reads in the logs (its `config/*-monitor.json`). Nothing in them ever says that it is over: that takes a reboot.
+const LOGGED: &[&str] = &[
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "XfsShutdown",
+    "CperHardwareErrorFatal",
+    "DiskBadBlock",
+    "CorruptDockerOverlay2",
+];
+
+/// What detectors check again and again, with the status that is bad. It is a list of what is known: vendors have conditions of their own, good ones among them.
+const CHECKED: &[(&str, &str)] = &[
+    // node-problem-detector: its health checkers and custom plugins.
+    ("KubeletUnhealthy", "True"),
+    ("ContainerRuntimeUnhealthy", "True"),
+    ("KubeProxyUnhealthy", "True"),
+    ("NTPProblem", "True"),
+    ("FrequentKubeletRestart", "True"),
+    ("FrequentDockerRestart", "True"),
+    ("FrequentContainerdRestart", "True"),
+    ("FrequentUnregisterNetDevice", "True"),
+    // AKS' edition of it.
+    ("FilesystemCorruptionProblem", "True"),
+    ("KubeletProblem", "True"),
+    ("ContainerRuntimeProblem", "True"),
+    // The node monitoring agent of EKS.
+    ("KernelReady", "False"),
+    ("NetworkingReady", "False"),
+    ("StorageReady", "False"),
+    ("ContainerRuntimeReady", "False"),
+    ("AcceleratedHardwareReady", "False"),
+];
+
+/// Memory: the boot that a problem was seen in.
+const BOOT_ID: &str = "bootID";
+
+pub(super) fn pressure(node: &Node, evaluation: &mut Evaluation<'_>) {
+    for r#type in PRESSURES {
+        if let Some(condition) = find(node, r#type, "True") {
+            evaluation.findings.push(finding(&PRESSURE, condition));
+        }
+    }
+}
+
+pub(super) fn network_unavailable(node: &Node, evaluation: &mut Evaluation<'_>) {
+    // Many networks never set it.
+    let Some(condition) = find(node, "NetworkUnavailable", "True") else {
+        return;
+    };
+    let told = condition.last_transition_time.unwrap_or(evaluation.now);
+    let summary = format!("its network is not set up: {}", message(condition));
+    evaluation.findings.push(Finding {
+        r#for: NETWORK_UNAVAILABLE.r#for.max(boots_for(node, told)),
+        ..Finding::new(
+            &NETWORK_UNAVAILABLE,
+            or(&condition.reason, &condition.r#type),
+            since(condition.last_transition_time),
+            summary,
+        )
+    });
+}
+
+/// `attended`: somebody is at work on the node, and need not be told. Yet it is kept in mind what is wrong: they may well reboot it for that.
+pub(super) fn problem(node: &Node, attended: bool, evaluation: &mut Evaluation<'_>) {
+    let (now, memo) = (evaluation.now, &mut *evaluation.memo);
+    let mut is_logged = false;
+    for r#type in LOGGED {
+        let Some(condition) = find(node, r#type, "True") else {
+            memo.forget_value(r#type);
+            continue;
+        };
+        is_logged = true;
+        let told = condition.last_transition_time;
+        let told = told.map(|told| told.to_string()).unwrap_or_default();
+        let seen = memo.since(r#type, &told, now);
+        let booted = memo.since(BOOT_ID, &node.status.boot_id, now);
+        // After a reboot it is old news, until it is told anew.
+        if !attended && booted <= seen {
+            evaluation.findings.push(finding(&PROBLEM, condition));
+        }
+    }
+    if !is_logged {
+        memo.forget_value(BOOT_ID);
+    }
+    for (r#type, status) in CHECKED {
+        if let Some(condition) = find(node, r#type, status)
+            && !attended
+        {
+            evaluation.findings.push(finding(&PROBLEM, condition));
+        }
+    }
+}
+
+/// The condition of this type, if it has this status.
+fn find<'a>(node: &'a Node, r#type: &str, status: &str) -> Option<&'a Condition> {
+    Condition::find(&node.status.conditions, r#type)
+        .filter(|condition| &*condition.status == status)
+}
+
+/// A finding about one of several conditions.
+fn finding(rule: &'static Rule, condition: &Condition) -> Finding {
+    Finding::new(
+        rule,
+        or(&condition.reason, &condition.r#type),
+        since(condition.last_transition_time),
+        format!("{}: {}", condition.r#type, message(condition)),
+    )
+    .about("condition", &condition.r#type)
+}
+
+/// What the condition says of itself.
+fn message(condition: &Condition) -> Line<'_> {
+    Line(or(
+        &condition.message,
+        or(&condition.reason, "nobody says why"),
+    ))
+}
