@@ -1,4 +1,4 @@
-//! The rules on DaemonSets.
+//! The rules on `DaemonSets`.
 //!
 //! Their controller sets no conditions, and counts nodes: those that should run a pod, and what became of it there. Pods on dead nodes count as unavailable.
 
@@ -15,7 +15,7 @@ use crate::{
     time::after,
 };
 
-/// Every rule on DaemonSets.
+/// Every rule on `DaemonSets`.
 pub const RULES: &[&Rule] = &[&DOWN, &ROLLOUT_STUCK, &NOT_SCHEDULED, &MIS_SCHEDULED];
 
 /// No pod is available.

@@ -53,6 +53,9 @@ static REPLICAS_MISMATCH: Rule = Rule {
 /// How long [`REPLICAS_MISMATCH`] takes below the minimum that the Deployment asks for, and what its probes allow for.
 const BELOW_MINIMUM: Duration = minutes(5);
 
+/// It is not yet due below the minimum, when something moved so little ago: it may be coming back.
+const RECOVERING: Duration = minutes(2);
+
 /// Above the minimum, nothing has moved for so long: a rollout or a scale-up that moves is well.
 const STILL: Duration = minutes(10);
 
@@ -183,11 +186,12 @@ fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
 fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     let status = &deployment.status;
     let (desired, available) = (desired(deployment), status.available_replicas);
-    if available >= desired || is_down(deployment) || deployment.spec.paused {
+    if available >= desired {
         Standstill::over(&[SHORT], evaluation.memo);
         return;
     }
-    let mut standstill = Standstill::seen(
+    // Also while it is down: that it comes back is a movement.
+    let standstill = Standstill::seen(
         SHORT,
         format_args!(
             "{}/{}/{}/{available}/{desired}",
@@ -196,23 +200,26 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         evaluation.memo,
         evaluation.now,
     );
+    if available == 0 || deployment.spec.paused {
+        return;
+    }
+    let (below, progress) = (unavailable_since(deployment), rollout_progress(deployment));
     let still = STILL.saturating_add(min_ready(deployment));
-    let (since, due) = match unavailable_since(deployment) {
+    // In a rollout, the API tells of the last progress, which may be long before it was seen.
+    let slow = Standstill {
+        still_since: progress.unwrap_or(standstill.still_since),
+        ..standstill
+    }
+    .due(REPLICAS_MISMATCH.r#for, still);
+    let (since, due) = match below {
         Some(below) => {
             let allowed = BELOW_MINIMUM.saturating_add(startup_allowance(deployment));
-            let due = standstill.due(REPLICAS_MISMATCH.r#for, still);
-            (below.min(standstill.since), due.min(after(below, allowed)))
+            let moved = progress.max(standstill.moved_at());
+            let settled = moved.map_or(below, |moved| after(moved, RECOVERING));
+            let due = after(below, allowed).max(settled).min(slow);
+            (below.min(standstill.since), due)
         }
-        None => {
-            // In a rollout, the API tells of the last progress, which may be more than what was seen of it.
-            if let Some(progress) = rollout_progress(deployment) {
-                standstill.still_since = progress;
-            }
-            (
-                standstill.since,
-                standstill.due(REPLICAS_MISMATCH.r#for, still),
-            )
-        }
+        None => (standstill.since, slow),
     };
     let mut summary = format!("{available} of {desired} replicas are available");
     if status.replicas < desired {
@@ -221,7 +228,7 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
             format_args!(", and there are {} pods", status.replicas),
         );
     }
-    let reason = if unavailable_since(deployment).is_some() {
+    let reason = if below.is_some() {
         "MinimumReplicasUnavailable"
     } else {
         "ReplicasUnavailable"
@@ -365,7 +372,7 @@ mod tests {
         };
         assert_eq!(look(2), (1, false));
         assert_eq!(look(3), (0, true));
-        // Down is told by the API: nothing has to be remembered.
-        assert_eq!(look(0), (1, true));
+        assert_eq!(look(0), (1, false));
+        assert_eq!(look(4), (0, true));
     }
 }

@@ -115,6 +115,11 @@ impl Standstill {
         }
     }
 
+    /// When something has moved last, if that was seen.
+    pub(super) fn moved_at(&self) -> Option<Timestamp> {
+        (self.still_since > self.since).then_some(self.still_since)
+    }
+
     /// The workload is as it should be in all of these: nothing of it is kept.
     pub(super) fn over(whats: &[&str], memo: &mut Memo) {
         for what in whats {
