@@ -18,6 +18,7 @@ mod pod;
 mod pod_disruption_budget;
 mod quantity;
 mod probes;
+mod progress;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
