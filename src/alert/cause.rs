@@ -129,7 +129,7 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         (stuck, mismatch)
             if same_kind
-                && stuck.ends_with("RolloutStuck")
+                && (stuck.ends_with("RolloutStuck") || stuck.ends_with("UpdateNotRolledOut"))
                 && mismatch.ends_with("ReplicasMismatch") =>
         {
             Some(Explanation::of(Reach::Object))

@@ -1,10 +1,27 @@
 //! The rules on APIServices.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{ApiService, Kind, KindId, Meta};
+use super::{
+    Evaluation, Finding, Rule, minutes, since,
+    text::{Line, or},
+};
+use crate::{
+    alert::Severity,
+    cluster::{ApiService, Condition, Kind, KindId, Meta},
+};
 
 /// Every rule on APIServices.
-pub const RULES: &[&Rule] = &[];
+pub const RULES: &[&Rule] = &[&AGGREGATED_API_DOWN];
+
+/// An API of the cluster is not served.
+static AGGREGATED_API_DOWN: Rule = Rule {
+    name: "KubeAggregatedAPIDown",
+    kind: KindId::ApiService,
+    severity: Severity::Warning,
+    r#for: minutes(5),
+    hold: minutes(2),
+    quorum: 1,
+    description: "An API that a Service adds to the cluster's is not available. Who needs it fails; while it is down, namespaces cannot be deleted.",
+};
 
 impl Kind for ApiService {
     const ID: KindId = KindId::ApiService;
@@ -23,5 +40,30 @@ impl Kind for ApiService {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        if self.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        // Without a Service, the API server serves it itself, or it is a CustomResourceDefinition's.
+        let Some(service) = &self.spec.service else {
+            return;
+        };
+        let Some(available) = Condition::find(&self.status.conditions, "Available")
+            .filter(|available| available.is_false())
+        else {
+            return;
+        };
+        let summary = format!(
+            "is not served by Service {}/{}: {}",
+            service.namespace,
+            service.name,
+            Line(or(&available.message, "the API server does not say why"))
+        );
+        evaluation.findings.push(Finding::new(
+            &AGGREGATED_API_DOWN,
+            or(&available.reason, "NotAvailable"),
+            since(available.last_transition_time),
+            summary,
+        ));
+    }
 }

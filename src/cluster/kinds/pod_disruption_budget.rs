@@ -1,5 +1,6 @@
 //! The trimmed PodDisruptionBudget.
 
+use super::Condition;
 use crate::cluster::{Meta, lenient::trimmed};
 
 trimmed! {
@@ -7,5 +8,21 @@ trimmed! {
     pub struct PodDisruptionBudget {
         /// `metadata`.
         pub metadata: Meta = "metadata",
+        /// `status`.
+        pub status: PodDisruptionBudgetStatus = "status",
+    }
+
+    /// What its controller counted.
+    pub struct PodDisruptionBudgetStatus {
+        /// `status.observedGeneration`: the spec that the counts are about.
+        pub observed_generation: i64 = "observedGeneration",
+        /// `status.currentHealthy`: pods that are ready, and not about to be evicted.
+        pub current_healthy: i32 = "currentHealthy",
+        /// `status.desiredHealthy`: the fewest that the budget allows.
+        pub desired_healthy: i32 = "desiredHealthy",
+        /// `status.expectedPods`: pods that the budget is about.
+        pub expected_pods: i32 = "expectedPods",
+        /// `status.conditions`.
+        pub conditions: Vec<Condition> = "conditions",
     }
 }
