@@ -102,6 +102,7 @@ pub fn mk_condition(r#type: &str, status: &str, reason: &str, since: Timestamp) 
         reason: reason.into(),
         message: "".into(),
         last_transition_time: Some(since),
+        last_update_time: None,
     }
 }
 

@@ -45,7 +45,8 @@ impl Explanation {
 
 /// Whether an alert of the rule `cause` explains one of the rule `effect`, and how.
 pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
-    let (of_pod, on_pod) = (cause.kind == KindId::Pod, effect.kind == KindId::Pod);
+    let by_pod = cause.kind == KindId::Pod;
+    let hits_pod = effect.kind == KindId::Pod;
     let same_kind = cause.kind == effect.kind;
     let is_shortfall = |name: &str| {
         [
@@ -66,7 +67,7 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         // A container in a crash loop restarts: that is the same fault.
         ("KubePodCrashLooping", "KubePodRestarting") => Some(Explanation::of(Reach::Part)),
         // Whatever else is wrong with a pod, it is not ready because of that. While a crash loop is between two crashes, still.
-        (name, "KubePodNotReady") if of_pod && name != effect.name => {
+        (name, "KubePodNotReady") if by_pod && name != effect.name => {
             Some(Explanation::of(Reach::Object))
         }
         // Deleting a namespace breaks all that is in it, in some order. Only what does not go has to be seen to.
@@ -80,7 +81,7 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }),
         // What is on a node that is away is as the node controller has left it.
         ("KubeNodeNotReady" | "KubeNodeUnreachable" | "KubeNodeNetworkUnavailable", _)
-            if on_pod =>
+            if hits_pod =>
         {
             Some(Explanation::of(Reach::Node))
         }
@@ -92,7 +93,10 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         (
             "KubeNodeNotReady" | "KubeNodeUnreachable",
-            "KubeNodePressure" | "KubeNodeProblem" | "KubeNodeNetworkUnavailable",
+            "KubeNodePressure"
+            | "KubeNodeProblem"
+            | "KubeNodeNetworkUnavailable"
+            | "KubeNodeReadinessFlapping",
         ) => Some(Explanation::of(Reach::Object)),
         (
             "KubePersistentVolumeClaimLost"
@@ -102,16 +106,16 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         ) => Some(Explanation::of(Reach::Claim)),
         // A Job that has given up says so itself, not by its last pods.
         ("KubeJobFailed", "KubeCronJobNotSucceeding") => Some(Explanation::of(Reach::Subject)),
-        ("KubeJobFailed", _) if on_pod => Some(Explanation::of(Reach::Subject)),
+        ("KubeJobFailed", _) if hits_pod => Some(Explanation::of(Reach::Subject)),
         ("KubeJobNotCompleted" | "KubeJobNotStarted", "KubeCronJobNotSucceeding") => {
             Some(Explanation::of(Reach::Subject))
         }
         // Why a workload has too few pods: its pods are broken, or cannot be made.
-        (_, "KubeJobNotCompleted") if of_pod => Some(Explanation::of(Reach::Subject)),
+        (_, "KubeJobNotCompleted") if by_pod => Some(Explanation::of(Reach::Subject)),
         (name, shortfall)
             if is_shortfall(shortfall)
                 && effect.kind.is_workload()
-                && (of_pod
+                && (by_pod
                     || name.ends_with("ReplicaFailure")
                     || name == "KubeDaemonSetNotScheduled") =>
         {
@@ -129,7 +133,7 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         (stuck, mismatch)
             if same_kind
-                && stuck.ends_with("RolloutStuck")
+                && (stuck.ends_with("RolloutStuck") || stuck.ends_with("UpdateNotRolledOut"))
                 && mismatch.ends_with("ReplicasMismatch") =>
         {
             Some(Explanation::of(Reach::Object))

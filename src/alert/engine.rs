@@ -28,7 +28,7 @@ use crate::{
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
 
 /// The kind of the subject that is the cluster itself.
-const CLUSTER: &str = "Cluster";
+pub(super) const CLUSTER: &str = "Cluster";
 
 /// How old a success may be to end anything: longer than any failure counts that it can end.
 const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);

@@ -158,7 +158,9 @@ impl Member {
             Since::FirstSeenOr(_) => Some(self.since),
             // The same again changes nothing, not even a time in the future, which counts as the time of the first look.
             told if told == self.told => Some(self.since),
-            Since::At(_) | Since::FirstSeen | Since::FirstSeenAfter(_) => self.kept_since,
+            // However long before the gap it began: not before that time.
+            Since::FirstSeenAfter(at) => self.kept_since.map(|kept| kept.max(at)),
+            Since::At(_) | Since::FirstSeen => self.kept_since,
         };
         self.told = finding.since;
         self.since = earlier.map_or(since, |earlier| since.min(earlier)).min(now);

@@ -6,9 +6,13 @@ use jiff::Timestamp;
 
 use super::{
     Alert, Labels, Member as MemberView,
+    engine::CLUSTER,
     entry::{AlertKey, Entry, Member},
 };
 use crate::cluster::WorkloadType;
+
+/// How many nodes a summary names.
+const NAMED_IN_SUMMARY: usize = 5;
 
 /// How many members a description names, before "and n more".
 const NAMED_MEMBERS: usize = 10;
@@ -95,10 +99,25 @@ fn annotations(entry: &Entry, members: &[&Member]) -> Labels {
             &member.object,
         )
     });
-    if let Some(member) = first {
+    if &*entry.key.subject.kind == CLUSTER {
+        let names: Vec<_> = members
+            .iter()
+            .take(NAMED_IN_SUMMARY)
+            .map(|member| &*member.object.name)
+            .collect();
+        let nodes = members.len();
+        let _ = write!(
+            summary,
+            ": {nodes} nodes are not ready: {}",
+            names.join(", ")
+        );
+        if let Some(more) = nodes.checked_sub(NAMED_IN_SUMMARY).filter(|more| *more > 0) {
+            let _ = write!(summary, " and {more} more");
+        }
+    } else if let Some(member) = first {
         let _ = write!(summary, ": {}", member.summary);
     }
-    if members.len() > 1 {
+    if members.len() > 1 && &*entry.key.subject.kind != CLUSTER {
         let _ = write!(summary, " (and {} more)", members.len() - 1);
     }
 

@@ -67,7 +67,8 @@ async fn an_api_server_that_was_never_heard_is_silent_since_the_start() {
     let mut app = App::new(watching(nobody())).unwrap();
     app.deliver_to(Told(mpsc::unbounded_channel().0));
     let metrics = Arc::clone(&app.metrics);
-    tokio::time::timeout(Duration::from_secs(200), app.run(CancellationToken::new()))
+    let run = Box::pin(app.run(CancellationToken::new()));
+    tokio::time::timeout(Duration::from_secs(200), run)
         .await
         .unwrap_err();
     assert!(value(&metrics, r#"watch_lag_seconds{kind="Pod"}"#) >= 200.0);

@@ -29,6 +29,7 @@ pub struct Args {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[expect(clippy::doc_markdown, reason = "it is the help")]
 enum Command {
     /// Says when a rule fires, when it is over, and which alerts it explains
     Explain {

@@ -13,6 +13,7 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
+mod pod_template;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
@@ -20,8 +21,8 @@ mod stateful_set;
 pub use api_service::ApiService;
 pub use condition::Condition;
 pub use cron_job::CronJob;
-pub use daemon_set::DaemonSet;
-pub use deployment::Deployment;
+pub use daemon_set::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
+pub use deployment::{Deployment, DeploymentSpec, DeploymentStatus};
 pub use horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 pub use job::Job;
 pub use namespace::Namespace;
@@ -33,6 +34,7 @@ pub use pod::{
     Running, Terminated, Waiting,
 };
 pub use pod_disruption_budget::PodDisruptionBudget;
-pub use replica_set::ReplicaSet;
+pub use pod_template::{PodTemplate, PodTemplateSpec};
+pub use replica_set::{ReplicaSet, ReplicaSetSpec, ReplicaSetStatus};
 pub use resource_quota::ResourceQuota;
-pub use stateful_set::StatefulSet;
+pub use stateful_set::{StatefulSet, StatefulSetSpec, StatefulSetStatus};

@@ -38,6 +38,12 @@ trimmed! {
         pub mirror: bool,
         /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
         pub manual: bool,
+        /// Annotation `volume.kubernetes.io/storage-provisioner` of a claim: who was asked for its volume.
+        pub storage_provisioner: Option<Box<str>>,
+        /// Annotation `volume.kubernetes.io/selected-node` of a claim: the node of the pod that waits for its volume.
+        pub selected_node: Option<Box<str>>,
+        /// Whether the annotation `pv.kubernetes.io/bind-completed` is there: a claim that is bound, whatever its phase says yet.
+        pub bind_completed: bool,
     }
     "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; }
     "labels" => |meta, labels: Labels| {
@@ -48,6 +54,9 @@ trimmed! {
     "annotations" => |meta, annotations: Annotations| {
         meta.mirror = annotations.mirror.is_some();
         meta.manual = annotations.instantiate.as_deref() == Some("manual");
+        meta.storage_provisioner = annotations.storage_provisioner;
+        meta.selected_node = annotations.selected_node;
+        meta.bind_completed = annotations.bind_completed.is_some();
     }
 
     /// The labels of interest.
@@ -61,6 +70,9 @@ trimmed! {
     struct Annotations {
         mirror: Option<Box<str>> = "kubernetes.io/config.mirror",
         instantiate: Option<Box<str>> = "cronjob.kubernetes.io/instantiate",
+        storage_provisioner: Option<Box<str>> = "volume.kubernetes.io/storage-provisioner",
+        selected_node: Option<Box<str>> = "volume.kubernetes.io/selected-node",
+        bind_completed: Option<Box<str>> = "pv.kubernetes.io/bind-completed",
     }
 
     /// An owner reference.

@@ -24,9 +24,12 @@ pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
-    Deployment, HorizontalPodAutoscaler, Job, Namespace, Node, NodeSpec, NodeStatus,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, Probe,
-    ReplicaSet, ResourceQuota, RestartRule, Running, StatefulSet, Taint, Terminated, Waiting,
+    DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus,
+    HorizontalPodAutoscaler, Job, Namespace, Node, NodeSpec, NodeStatus, PersistentVolume,
+    PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, PodTemplate,
+    PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ResourceQuota,
+    RestartRule, Running, StatefulSet, StatefulSetSpec, StatefulSetStatus, Taint, Terminated,
+    Waiting,
 };
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};

@@ -49,6 +49,10 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     }
 
     /// The node that the object runs on; empty if none.
+    #[expect(
+        clippy::unnecessary_literal_bound,
+        reason = "a kind that has one returns its own"
+    )]
     fn node(&self) -> &str {
         ""
     }
@@ -215,6 +219,7 @@ macro_rules! kinds {
 
         /// An object of any watched kind.
         #[derive(Debug, Clone)]
+        #[expect(clippy::large_enum_variant, reason = "pods are the largest, and nearly all that there is")]
         pub enum Object {
             $(#[doc = stringify!($kind)] $kind($kind),)+
         }

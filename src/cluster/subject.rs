@@ -41,7 +41,10 @@ impl Subject {
             name,
         } = self;
         let name = name.split_once('#').map_or(&**name, |(name, _)| name);
-        if namespace.is_empty() {
+        if name.is_empty() {
+            // The cluster, if nobody knows what it is called.
+            kind.to_string()
+        } else if namespace.is_empty() {
             format!("{kind} {name}")
         } else {
             format!("{kind} {namespace}/{name}")

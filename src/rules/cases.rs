@@ -56,6 +56,7 @@ struct Expected {
     alert: String,
     container: Option<String>,
     condition: Option<String>,
+    resource: Option<String>,
     reason: String,
     severity: Severity,
     /// As the engine's own state is written.
@@ -73,6 +74,7 @@ impl Expected {
             alert: alert.rule.name.to_owned(),
             container: text(alert.labels.get("container")),
             condition: text(alert.labels.get("condition")),
+            resource: text(alert.labels.get("resource")),
             reason: alert.reason.to_string(),
             severity: alert.severity,
             state: serde_json::to_value(alert.state)
@@ -183,7 +185,10 @@ fn judge(case: &Case) -> Vec<String> {
         failures.extend(unknown_fields(value));
         match decode(value) {
             Ok(object) => {
-                engine.advance(at);
+                // What is seen at once is decided at once.
+                if !case.steps.is_empty() {
+                    engine.advance(at);
+                }
                 engine.observe(&object, at);
             }
             Err(error) => failures.push(error),

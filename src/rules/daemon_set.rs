@@ -1,10 +1,69 @@
-//! The rules on DaemonSets.
+//! The rules on `DaemonSets`.
+//!
+//! Their controller sets no conditions, and counts nodes: those that should run a pod, and what became of it there. Pods on dead nodes count as unavailable.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{DaemonSet, Kind, KindId, Meta};
+use std::time::Duration;
 
-/// Every rule on DaemonSets.
-pub const RULES: &[&Rule] = &[];
+use super::{
+    Evaluation, Finding, Rule, Since, minutes, probes, progress,
+    text::{Count, push},
+    workload,
+};
+use crate::{
+    alert::Severity,
+    cluster::{DaemonSet, Kind, KindId, Meta},
+    time::after,
+};
+
+/// Every rule on `DaemonSets`.
+pub const RULES: &[&Rule] = &[&DOWN, &ROLLOUT_STUCK, &NOT_SCHEDULED, &MIS_SCHEDULED];
+
+/// No pod is available.
+static DOWN: Rule = Rule {
+    name: "KubeDaemonSetDown",
+    kind: KindId::DaemonSet,
+    severity: Severity::Critical,
+    r#for: minutes(3),
+    hold: minutes(1),
+    quorum: 1,
+    description: "None of a DaemonSet's pods is available.",
+};
+
+/// Some nodes are without a working pod, or with an old one.
+static ROLLOUT_STUCK: Rule = Rule {
+    name: "KubeDaemonSetRolloutStuck",
+    kind: KindId::DaemonSet,
+    severity: Severity::Warning,
+    r#for: minutes(10),
+    hold: minutes(2),
+    quorum: 1,
+    description: "A DaemonSet's pod is not available, or not updated, on some nodes, and that does not change.",
+};
+
+/// Pods are missing.
+static NOT_SCHEDULED: Rule = Rule {
+    name: "KubeDaemonSetNotScheduled",
+    kind: KindId::DaemonSet,
+    severity: Severity::Warning,
+    r#for: minutes(10),
+    hold: minutes(1),
+    quorum: 1,
+    description: "A DaemonSet has no pod on some nodes that should run one: pods cannot be created.",
+};
+
+/// Pods are where they should not be.
+static MIS_SCHEDULED: Rule = Rule {
+    name: "KubeDaemonSetMisScheduled",
+    kind: KindId::DaemonSet,
+    severity: Severity::Info,
+    r#for: minutes(60),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A DaemonSet has pods on nodes that should not run them.",
+};
+
+/// How long [`DOWN`] waits for the first start, besides what the pods may take to become available: images are pulled everywhere.
+const FIRST_START: Duration = minutes(5);
 
 impl Kind for DaemonSet {
     const ID: KindId = KindId::DaemonSet;
@@ -23,5 +82,119 @@ impl Kind for DaemonSet {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        let meta = &self.metadata;
+        let is_stale = workload::is_stale(meta, self.status.observed_generation);
+        if meta.deletion_timestamp.is_none() && !is_stale {
+            unavailable(self, evaluation);
+            not_scheduled(self, evaluation);
+            mis_scheduled(self, evaluation);
+        }
+    }
+}
+
+fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
+    let status = &set.status;
+    let desired = status.desired_number_scheduled;
+    let is_short = status.number_available < desired;
+    if !is_short && !is_updating(set) {
+        progress::forget(evaluation.memo);
+        return;
+    }
+    let counters = format!(
+        "{desired} {} {} {} {} {}",
+        status.current_number_scheduled,
+        status.updated_number_scheduled,
+        status.number_ready,
+        status.number_available,
+        set.metadata.generation,
+    );
+    let moved = progress::since(evaluation.memo, &counters, evaluation.now);
+    if status.number_available <= 0 && is_short {
+        evaluation.findings.push(down(set, evaluation));
+        return;
+    }
+    let mut summary = String::new();
+    if is_short {
+        let unavailable = desired.saturating_sub(status.number_available);
+        push(
+            &mut summary,
+            format_args!("not available on {unavailable} of {}", nodes(desired)),
+        );
+    }
+    if is_updating(set) {
+        let separator = if is_short { "; " } else { "" };
+        let updated = status.updated_number_scheduled;
+        push(
+            &mut summary,
+            format_args!(
+                "{separator}the update has reached {updated} of {}",
+                nodes(desired)
+            ),
+        );
+    }
+    let reason = if is_updating(set) {
+        "UpdateStuck"
+    } else {
+        "PodsUnavailable"
+    };
+    // Between two counters that move, a pod ends, starts, and becomes available.
+    let allowance = progress::replacement(&set.spec.template, set.spec.min_ready_seconds);
+    let finding = Finding::new(&ROLLOUT_STUCK, reason, Since::FirstSeen, summary);
+    let finding = progress::unless_moving(finding, moved, allowance);
+    evaluation.findings.push(finding);
+}
+
+fn down(set: &DaemonSet, evaluation: &Evaluation<'_>) -> Finding {
+    let startup = FIRST_START
+        .saturating_add(probes::startup_allowance(&set.spec.template))
+        .saturating_add(probes::min_ready(set.spec.min_ready_seconds));
+    let created = set.metadata.creation_timestamp;
+    let is_new = created.is_some_and(|created| evaluation.now < after(created, startup));
+    let desired = set.status.desired_number_scheduled;
+    let summary = format!("available on none of {}", nodes(desired));
+    Finding {
+        r#for: if is_new { startup } else { DOWN.r#for },
+        ..Finding::new(&DOWN, "PodsUnavailable", Since::FirstSeen, summary)
+    }
+}
+
+fn not_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
+    let desired = set.status.desired_number_scheduled;
+    let missing = desired.saturating_sub(set.status.current_number_scheduled);
+    if missing <= 0 {
+        return;
+    }
+    let summary = format!("no pod on {missing} of {}: see its events", nodes(desired));
+    evaluation.findings.push(Finding::new(
+        &NOT_SCHEDULED,
+        "PodsNotCreated",
+        Since::FirstSeen,
+        summary,
+    ));
+}
+
+fn mis_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
+    let surplus = set.status.number_misscheduled;
+    if surplus <= 0 {
+        return;
+    }
+    let summary = format!("runs on {} that should not run it", nodes(surplus));
+    evaluation.findings.push(Finding::new(
+        &MIS_SCHEDULED,
+        "PodsMisscheduled",
+        Since::FirstSeen,
+        summary,
+    ));
+}
+
+/// Whether there are old pods that the controller replaces by itself. A node that has no pod at all waits for none.
+fn is_updating(set: &DaemonSet) -> bool {
+    let status = &set.status;
+    matches!(&*set.spec.update_strategy, "" | "RollingUpdate")
+        && status.updated_number_scheduled < status.current_number_scheduled
+}
+
+const fn nodes(count: i32) -> Count {
+    Count(count, "node")
 }

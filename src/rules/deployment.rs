@@ -1,10 +1,112 @@
 //! The rules on Deployments.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{Deployment, Kind, KindId, Meta};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    Evaluation, Finding, Rule, Since, minutes, probes, since,
+    text::{self, Line},
+    workload::{self, Standstill, due_at},
+};
+use crate::{
+    alert::Severity,
+    cluster::{Condition, Deployment, Kind, KindId, Meta},
+    time::after,
+};
 
 /// Every rule on Deployments.
-pub const RULES: &[&Rule] = &[];
+pub const RULES: &[&Rule] = &[
+    &DOWN,
+    &REPLICAS_MISMATCH,
+    &ROLLOUT_STUCK,
+    &REPLICA_FAILURE,
+    &GENERATION_MISMATCH,
+    &PAUSED,
+];
+
+/// Nothing of it is available.
+static DOWN: Rule = Rule {
+    name: "KubeDeploymentDown",
+    kind: KindId::Deployment,
+    severity: Severity::Critical,
+    r#for: minutes(3),
+    hold: minutes(1),
+    quorum: 1,
+    description: "A Deployment has no available replica.",
+};
+
+/// How long [`DOWN`] takes in a rollout, and what its probes allow for: pods are being started.
+const DOWN_IN_ROLLOUT: Duration = minutes(5);
+
+/// Some of it is not available.
+static REPLICAS_MISMATCH: Rule = Rule {
+    name: "KubeDeploymentReplicasMismatch",
+    kind: KindId::Deployment,
+    severity: Severity::Warning,
+    r#for: minutes(15),
+    hold: minutes(2),
+    quorum: 1,
+    description: "A Deployment has fewer available replicas than it should, and it does not get better.",
+};
+
+/// How long [`REPLICAS_MISMATCH`] takes below the minimum that the Deployment asks for, and what its probes allow for.
+const BELOW_MINIMUM: Duration = minutes(5);
+
+/// It is not yet due below the minimum, when something moved so little ago: it may be coming back.
+const RECOVERING: Duration = minutes(2);
+
+/// Above the minimum, nothing has moved for so long: a rollout or a scale-up that moves is well.
+const STILL: Duration = minutes(10);
+
+/// The controller has given a rollout up.
+static ROLLOUT_STUCK: Rule = Rule {
+    name: "KubeDeploymentRolloutStuck",
+    kind: KindId::Deployment,
+    severity: Severity::Warning,
+    // The progress deadline has passed already.
+    r#for: Duration::ZERO,
+    // With every change of the spec, nothing is known for the moment until the controller has seen it.
+    hold: minutes(1),
+    quorum: 1,
+    description: "A rollout of a Deployment has made no progress within its deadline.",
+};
+
+/// Pods cannot be made.
+static REPLICA_FAILURE: Rule = Rule {
+    name: "KubeDeploymentReplicaFailure",
+    kind: KindId::Deployment,
+    severity: Severity::Warning,
+    r#for: minutes(2),
+    hold: minutes(1),
+    quorum: 1,
+    description: "Pods of a Deployment cannot be created or deleted: the API server refuses.",
+};
+
+/// The controller does not follow.
+static GENERATION_MISMATCH: Rule = Rule {
+    name: "KubeDeploymentGenerationMismatch",
+    kind: KindId::Deployment,
+    severity: Severity::Warning,
+    r#for: minutes(10),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "The controller of Deployments does not act on changes to a Deployment.",
+};
+
+/// Somebody has paused it, and may have forgotten.
+static PAUSED: Rule = Rule {
+    name: "KubeDeploymentPaused",
+    kind: KindId::Deployment,
+    severity: Severity::Info,
+    r#for: minutes(24 * 60),
+    hold: minutes(1),
+    quorum: 1,
+    description: "A Deployment is paused for so long that it may be forgotten: changes of its template wait.",
+};
+
+/// What the memo calls a Deployment that has too few replicas.
+const SHORT: &str = "short";
 
 impl Kind for Deployment {
     const ID: KindId = KindId::Deployment;
@@ -23,5 +125,254 @@ impl Kind for Deployment {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        evaluate(self, evaluation);
+    }
+}
+
+fn evaluate(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    let meta = &deployment.metadata;
+    if meta.deletion_timestamp.is_some() {
+        return;
+    }
+    let observed = deployment.status.observed_generation;
+    workload::generation_mismatch(&GENERATION_MISMATCH, meta, observed, evaluation);
+    if workload::is_stale(meta, observed) {
+        return;
+    }
+    down(deployment, evaluation);
+    replicas_mismatch(deployment, evaluation);
+    if deployment.spec.paused {
+        paused(deployment, evaluation);
+    } else {
+        rollout_stuck(deployment, evaluation);
+        workload::replica_failure(&REPLICA_FAILURE, &deployment.status.conditions, evaluation);
+    }
+}
+
+fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    if !is_down(deployment) {
+        return;
+    }
+    let status = &deployment.status;
+    let r#for = if in_rollout(deployment) {
+        DOWN_IN_ROLLOUT.saturating_add(startup_allowance(deployment))
+    } else if status.ready_replicas > 0 {
+        // They are back, and have to prove themselves.
+        DOWN.r#for.saturating_add(min_ready(deployment))
+    } else {
+        DOWN.r#for
+    };
+    let mut summary = format!("0 of {} replicas are available", desired(deployment));
+    if status.replicas == 0 {
+        summary.push_str(", and there are no pods");
+    } else if status.ready_replicas > 0 {
+        text::push(
+            &mut summary,
+            format_args!(", {} ready", status.ready_replicas),
+        );
+    }
+    evaluation.findings.push(Finding {
+        r#for,
+        ..Finding::new(
+            &DOWN,
+            "NoReplicasAvailable",
+            since(unavailable_since(deployment)),
+            summary,
+        )
+    });
+}
+
+fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    let status = &deployment.status;
+    let (desired, available) = (desired(deployment), status.available_replicas);
+    if available >= desired {
+        Standstill::over(&[SHORT], evaluation.memo);
+        return;
+    }
+    // Also while it is down: that it comes back is a movement.
+    let standstill = Standstill::seen(
+        SHORT,
+        format_args!(
+            "{}/{}/{}/{available}/{desired}",
+            status.replicas, status.updated_replicas, status.ready_replicas
+        ),
+        evaluation.memo,
+        evaluation.now,
+    );
+    if available == 0 || deployment.spec.paused {
+        return;
+    }
+    let (below, progress) = (unavailable_since(deployment), rollout_progress(deployment));
+    let still = STILL.saturating_add(min_ready(deployment));
+    // In a rollout, the API tells of the last progress, which may be long before it was seen.
+    let slow = Standstill {
+        still_since: progress.unwrap_or(standstill.still_since),
+        ..standstill
+    }
+    .due(REPLICAS_MISMATCH.r#for, still);
+    let (since, due) = match below {
+        Some(below) => {
+            let allowed = BELOW_MINIMUM.saturating_add(startup_allowance(deployment));
+            let moved = progress.max(standstill.moved_at());
+            let settled = moved.map_or(below, |moved| after(moved, RECOVERING));
+            let due = after(below, allowed).max(settled).min(slow);
+            (below.min(standstill.since), due)
+        }
+        None => (standstill.since, slow),
+    };
+    let mut summary = format!("{available} of {desired} replicas are available");
+    if status.replicas < desired {
+        text::push(
+            &mut summary,
+            format_args!(", and there are {} pods", status.replicas),
+        );
+    }
+    let reason = if below.is_some() {
+        "MinimumReplicasUnavailable"
+    } else {
+        "ReplicasUnavailable"
+    };
+    let finding = Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
+    evaluation.findings.push(due_at(finding, since, due));
+}
+
+fn rollout_stuck(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    let Some(progressing) =
+        condition(deployment, "Progressing").filter(|progressing| progressing.is_false())
+    else {
+        return;
+    };
+    let status = &deployment.status;
+    let mut summary = format!(
+        "the rollout is stuck with {} of {} replicas updated and {} available",
+        status.updated_replicas,
+        desired(deployment),
+        status.available_replicas,
+    );
+    if !progressing.message.is_empty() {
+        text::push(
+            &mut summary,
+            format_args!(": {}", Line(&progressing.message)),
+        );
+    }
+    evaluation.findings.push(Finding::new(
+        &ROLLOUT_STUCK,
+        text::or(&progressing.reason, "NotProgressing"),
+        since(progressing.last_transition_time),
+        summary,
+    ));
+}
+
+fn paused(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    // A rollout that was stuck when it was paused keeps its condition, and a second pause its time: the time of the update is that of this pause.
+    let since_paused = condition(deployment, "Progressing")
+        .filter(|progressing| &*progressing.reason == "DeploymentPaused")
+        .and_then(|progressing| {
+            progressing
+                .last_update_time
+                .or(progressing.last_transition_time)
+        });
+    let status = &deployment.status;
+    let summary = format!(
+        "paused, with {} of {} replicas updated",
+        status.updated_replicas,
+        desired(deployment)
+    );
+    let finding = Finding::new(&PAUSED, "DeploymentPaused", since(since_paused), summary);
+    evaluation.findings.push(finding);
+}
+
+// === what several rules ask of a Deployment ===
+
+/// How many replicas there should be.
+fn desired(deployment: &Deployment) -> i32 {
+    deployment.spec.replicas.unwrap_or(1)
+}
+
+fn is_down(deployment: &Deployment) -> bool {
+    desired(deployment) > 0 && deployment.status.available_replicas == 0
+}
+
+fn condition<'a>(deployment: &'a Deployment, r#type: &str) -> Option<&'a Condition> {
+    Condition::find(&deployment.status.conditions, r#type)
+}
+
+/// Since when there are fewer available replicas than `maxUnavailable` allows for. With one replica that may be unavailable, none is enough.
+fn unavailable_since(deployment: &Deployment) -> Option<Timestamp> {
+    condition(deployment, "Available")
+        .filter(|available| available.is_false())
+        .and_then(|available| available.last_transition_time)
+}
+
+/// Whether pods are being replaced. After a finished rollout, the controller never says so again, however many pods are lost.
+fn in_rollout(deployment: &Deployment) -> bool {
+    match condition(deployment, "Progressing") {
+        Some(progressing) => is_moving(progressing),
+        // Without a deadline, nobody watches the progress.
+        None => deployment.status.replicas != deployment.status.updated_replicas,
+    }
+}
+
+/// When the rollout has moved last; nothing if there is none.
+fn rollout_progress(deployment: &Deployment) -> Option<Timestamp> {
+    condition(deployment, "Progressing")
+        .filter(|progressing| is_moving(progressing))
+        .and_then(|progressing| progressing.last_update_time)
+}
+
+/// Whether condition `Progressing` is about a rollout that goes on.
+fn is_moving(progressing: &Condition) -> bool {
+    progressing.is_true()
+        && matches!(
+            &*progressing.reason,
+            "NewReplicaSetCreated" | "FoundNewReplicaSet" | "ReplicaSetUpdated"
+        )
+}
+
+/// How long new pods may take to be available.
+fn startup_allowance(deployment: &Deployment) -> Duration {
+    probes::startup_allowance(&deployment.spec.template).saturating_add(min_ready(deployment))
+}
+
+fn min_ready(deployment: &Deployment) -> Duration {
+    probes::min_ready(deployment.spec.min_ready_seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{cluster::Object, rules::Memo};
+
+    #[test]
+    fn nothing_is_kept_of_a_deployment_once_it_is_healthy() {
+        let mut memo = Memo::default();
+        let mut findings = Vec::new();
+        let mut look = |available: i32| {
+            let value = serde_json::json!({
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": "web", "namespace": "shop", "generation": 2},
+                "spec": {"replicas": 3},
+                "status": {
+                    "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3,
+                    "readyReplicas": available, "availableReplicas": available,
+                },
+            });
+            let object = Object::decode("apps/v1", "Deployment", &value);
+            let (object, malformed) = object.unwrap().unwrap();
+            assert_eq!(malformed, 0);
+            findings.clear();
+            object.evaluate(&mut Evaluation {
+                now: Timestamp::UNIX_EPOCH,
+                memo: &mut memo,
+                findings: &mut findings,
+            });
+            (findings.len(), memo.is_empty())
+        };
+        assert_eq!(look(2), (1, false));
+        assert_eq!(look(3), (0, true));
+        assert_eq!(look(0), (1, false));
+        assert_eq!(look(4), (0, true));
+    }
 }

@@ -1,10 +1,62 @@
 //! The rules on Jobs.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{Job, Kind, KindId, Meta};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    Evaluation, Finding, Lasts, Rule, Since, minutes, since,
+    text::{Count, Line, or, push},
+};
+use crate::{
+    alert::Severity,
+    cluster::{Condition, Job, Kind, KindId, Meta},
+    time::after,
+};
 
 /// Every rule on Jobs.
-pub const RULES: &[&Rule] = &[];
+pub const RULES: &[&Rule] = &[&FAILED, &NOT_COMPLETED, &NOT_STARTED];
+
+/// A Job has failed for good.
+static FAILED: Rule = Rule {
+    name: "KubeJobFailed",
+    kind: KindId::Job,
+    severity: Severity::Warning,
+    r#for: Duration::ZERO,
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A Job has failed for good within the last day: its retries are used up, its deadline has passed, or its policy says so.",
+};
+
+/// A Job does not end. The time is kubernetes-mixin's.
+static NOT_COMPLETED: Rule = Rule {
+    name: "KubeJobNotCompleted",
+    kind: KindId::Job,
+    severity: Severity::Warning,
+    r#for: minutes(12 * 60),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A Job runs, and has not ended for half a day, or for longer than it may run.",
+};
+
+/// A Job has no pods.
+static NOT_STARTED: Rule = Rule {
+    name: "KubeJobNotStarted",
+    kind: KindId::Job,
+    severity: Severity::Warning,
+    r#for: minutes(5),
+    // Tries that follow each other closely must not count as one long wait.
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A Job is to run, and no pod of it is made: a quota, a webhook or a missing service account may be in the way.",
+};
+
+/// How long a failed Job counts, if it stays.
+const WINDOW: Duration = minutes(24 * 60);
+/// After its own deadline, a Job is about to be ended by its controller.
+const DEADLINE_GRACE: Duration = minutes(5);
+/// Between two tries there are up to 10 minutes (`MaxJobPodFailureBackOff` in Kubernetes).
+const BETWEEN_TRIES: Duration = minutes(15);
 
 impl Kind for Job {
     const ID: KindId = KindId::Job;
@@ -23,5 +75,121 @@ impl Kind for Job {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    /// A Job ends once; only what makes Jobs does so over and over.
+    fn succeeded_at(&self) -> Option<Timestamp> {
+        let owner = self.metadata.owner.as_ref()?;
+        (&*owner.kind == "CronJob" && self.is_true("Complete"))
+            .then_some(self.status.completion_time)?
+    }
+
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        if self.metadata.deletion_timestamp.is_some() {
+            return;
+        }
+        if self.is_true("Failed") || self.is_true("FailureTarget") {
+            failed(self, evaluation);
+        } else if !self.is_true("Complete")
+            && !self.is_true("SuccessCriteriaMet")
+            && !self.spec.suspend
+        {
+            not_completed(self, evaluation);
+            not_started(self, evaluation);
+        }
+    }
+}
+
+impl Job {
+    fn is_true(&self, r#type: &str) -> bool {
+        Condition::find(&self.status.conditions, r#type).is_some_and(Condition::is_true)
+    }
+}
+
+/// `FailureTarget` is there from the decision on, `Failed` once its last pod has ended: the earlier one tells when it failed. `status.failed` tells nothing: it counts tries.
+fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
+    let mut told = ["FailureTarget", "Failed"]
+        .into_iter()
+        .filter_map(|r#type| Condition::find(&job.status.conditions, r#type))
+        .filter(|condition| condition.is_true());
+    let at: Option<Timestamp> = told
+        .clone()
+        .filter_map(|condition| condition.last_transition_time)
+        .min();
+    let lasts = match at {
+        Some(at) => {
+            let end = after(at, WINDOW);
+            // Over; or so far ahead that its clock must be wrong.
+            if end <= evaluation.now || at >= after(evaluation.now, WINDOW) {
+                return;
+            }
+            Lasts::Until(end)
+        }
+        None => Lasts::WhileSeen,
+    };
+    let Some(condition) = told.next_back() else {
+        return;
+    };
+    let mut summary = "failed".to_owned();
+    if job.status.failed > 0 {
+        push(
+            &mut summary,
+            format_args!(" after {}", Count(job.status.failed, "failed pod")),
+        );
+    }
+    if !condition.message.is_empty() {
+        push(&mut summary, format_args!(": {}", Line(&condition.message)));
+    }
+    let reason = or(&condition.reason, "JobFailed");
+    let mut finding = Finding::new(&FAILED, reason, since(at), summary);
+    finding.lasts = lasts;
+    evaluation.findings.push(finding);
+}
+
+fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
+    let (Some(started), 1..) = (job.status.start_time, job.status.active) else {
+        return;
+    };
+    let summary = format!(
+        "has run since {started} without an end, {} active",
+        Count(job.status.active, "pod")
+    );
+    let mut finding = Finding::new(&NOT_COMPLETED, "NotCompleted", Since::At(started), summary);
+    // Whoever gives it a deadline has said how long it may take.
+    let deadline = job.spec.active_deadline_seconds.unwrap_or_default();
+    let deadline = Duration::from_secs(deadline.try_into().unwrap_or_default());
+    if deadline >= finding.r#for {
+        finding.r#for = deadline.saturating_add(DEADLINE_GRACE);
+    }
+    evaluation.findings.push(finding);
+}
+
+/// No condition tells that pods are refused.
+fn not_started(job: &Job, evaluation: &mut Evaluation<'_>) {
+    let status = &job.status;
+    let Some(started) = status.start_time else {
+        return;
+    };
+    // Pods that another controller makes may be elsewhere.
+    let is_own = matches!(&*job.spec.managed_by, "" | "kubernetes.io/job-controller");
+    if !is_own
+        || job.spec.parallelism == Some(0)
+        || status.active > 0
+        || status.terminating > 0
+        || status.uncounted_terminated_pods > 0
+    {
+        return;
+    }
+    let ended = status.failed.saturating_add(status.succeeded);
+    evaluation.findings.push(if ended == 0 {
+        let summary = "no pod of it has been made".to_owned();
+        Finding::new(&NOT_STARTED, "NoPods", Since::At(started), summary)
+    } else {
+        // Since when it has none is not told.
+        let summary = format!(
+            "no pod of it is left, and no further one is made ({} ended)",
+            Count(ended, "pod")
+        );
+        let mut finding = Finding::new(&NOT_STARTED, "NoPods", Since::FirstSeen, summary);
+        finding.r#for = BETWEEN_TRIES;
+        finding
+    });
 }

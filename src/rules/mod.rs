@@ -16,10 +16,14 @@ mod persistent_volume;
 mod persistent_volume_claim;
 mod pod;
 mod pod_disruption_budget;
+mod probes;
+mod progress;
+mod quantity;
 mod replica_set;
 mod resource_quota;
 mod stateful_set;
 mod text;
+mod workload;
 
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;

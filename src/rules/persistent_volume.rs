@@ -1,10 +1,33 @@
 //! The rules on PersistentVolumes.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{Kind, KindId, Meta, PersistentVolume};
+use std::time::Duration;
+
+use super::{
+    Evaluation, Finding, Rule, minutes, since,
+    text::{self, Line, push},
+};
+use crate::{
+    alert::Severity,
+    cluster::{Kind, KindId, Meta, PersistentVolume},
+};
 
 /// Every rule on PersistentVolumes.
-pub const RULES: &[&Rule] = &[];
+pub const RULES: &[&Rule] = &[&ERRORS];
+
+/// A volume is in a phase that it does not leave by itself.
+static ERRORS: Rule = Rule {
+    name: "KubePersistentVolumeErrors",
+    kind: KindId::PersistentVolume,
+    // kubernetes-mixin: critical. But nobody is down: a claim that has no volume speaks for itself.
+    severity: Severity::Warning,
+    r#for: minutes(5),
+    hold: Duration::ZERO,
+    quorum: 1,
+    description: "A volume could not be deleted or recycled after its claim was gone, or does not become available.",
+};
+
+/// A volume that its claim has released and its provisioner deletes: as soon as it is detached everywhere, if it can be.
+const DELETED: Duration = minutes(60);
 
 impl Kind for PersistentVolume {
     const ID: KindId = KindId::PersistentVolume;
@@ -23,5 +46,36 @@ impl Kind for PersistentVolume {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let changed = status.last_phase_transition_time;
+        let deletes = &*spec.reclaim_policy == "Delete";
+        // Failed and Released count also while the object is being deleted: it is what its storage keeps back.
+        let (what, r#for, since) = match &*status.phase {
+            "Failed" => ("could not be reclaimed", ERRORS.r#for, since(changed)),
+            // Of what is not its own to delete, the controller expects that the provisioner does it, and never says Failed.
+            "Released" if deletes => ("is released, but not deleted", DELETED, since(changed)),
+            "Pending" if metadata.deletion_timestamp.is_none() => {
+                let since = since(changed.or(metadata.creation_timestamp));
+                ("does not become available", ERRORS.r#for, since)
+            }
+            _ => return,
+        };
+        let mut summary = what.to_owned();
+        if let Some(claim) = &spec.claim {
+            let (namespace, name) = (&claim.namespace, &claim.name);
+            push(&mut summary, format_args!(" (claim {namespace}/{name})"));
+        }
+        if !status.message.is_empty() {
+            push(&mut summary, format_args!(": {}", Line(&status.message)));
+        }
+        let reason = text::or(&status.reason, &status.phase);
+        let mut finding = Finding::new(&ERRORS, reason, since, summary);
+        finding.r#for = r#for;
+        evaluation.findings.push(finding);
+    }
 }

@@ -1,10 +1,57 @@
-//! The rules on ReplicaSets.
+//! The rules on `ReplicaSets` that nothing controls. Those of a Deployment are judged by it.
 
-use super::{Evaluation, Rule};
-use crate::cluster::{Kind, KindId, Meta, ReplicaSet};
+use std::time::Duration;
 
-/// Every rule on ReplicaSets.
-pub const RULES: &[&Rule] = &[];
+use super::{
+    Evaluation, Finding, Rule, Since, minutes, probes,
+    text::push,
+    workload::{self, Standstill, due_at},
+};
+use crate::{
+    alert::Severity,
+    cluster::{Kind, KindId, Meta, ReplicaSet},
+    time::after,
+};
+
+/// Every rule on `ReplicaSets`.
+pub const RULES: &[&Rule] = &[&REPLICAS_MISMATCH, &REPLICA_FAILURE];
+
+/// Some of it, or all, is not available.
+static REPLICAS_MISMATCH: Rule = Rule {
+    name: "KubeReplicaSetReplicasMismatch",
+    kind: KindId::ReplicaSet,
+    severity: Severity::Warning,
+    r#for: minutes(10),
+    hold: minutes(2),
+    quorum: 1,
+    description: "A ReplicaSet that nothing controls has fewer available replicas than it should, and it does not get better.",
+};
+
+/// Nothing has moved for so long: a scale-up that moves is well.
+const STILL: Duration = minutes(5);
+
+/// How long it takes with no replica at all, which is critical.
+const DOWN: Duration = minutes(3);
+
+/// How long a new one may take until its first replica is available, and what its probes allow for.
+const NEW: Duration = minutes(5);
+
+/// Pods cannot be made.
+static REPLICA_FAILURE: Rule = Rule {
+    name: "KubeReplicaSetReplicaFailure",
+    kind: KindId::ReplicaSet,
+    severity: Severity::Warning,
+    r#for: minutes(2),
+    hold: minutes(1),
+    quorum: 1,
+    description: "Pods of a ReplicaSet that nothing controls cannot be created or deleted: the API server refuses.",
+};
+
+/// What the memo calls a set that has too few replicas.
+const SHORT: &str = "short";
+
+/// What the memo calls a set that has none.
+const NONE: &str = "none";
 
 impl Kind for ReplicaSet {
     const ID: KindId = KindId::ReplicaSet;
@@ -23,5 +70,64 @@ impl Kind for ReplicaSet {
         &mut self.metadata
     }
 
-    fn evaluate(&self, _evaluation: &mut Evaluation<'_>) {}
+    fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
+        let meta = &self.metadata;
+        if meta.owner.is_some() {
+            // It may have been adopted.
+            Standstill::over(&[SHORT, NONE], evaluation.memo);
+            return;
+        }
+        if meta.deletion_timestamp.is_some()
+            || workload::is_stale(meta, self.status.observed_generation)
+        {
+            return;
+        }
+        replicas_mismatch(self, evaluation);
+        workload::replica_failure(&REPLICA_FAILURE, &self.status.conditions, evaluation);
+    }
+}
+
+fn replicas_mismatch(set: &ReplicaSet, evaluation: &mut Evaluation<'_>) {
+    let status = &set.status;
+    let (desired, available) = (set.spec.replicas.unwrap_or(1), status.available_replicas);
+    if available >= desired {
+        Standstill::over(&[SHORT, NONE], evaluation.memo);
+        return;
+    }
+    let now = evaluation.now;
+    let standstill = Standstill::seen(
+        SHORT,
+        format_args!(
+            "{}/{}/{available}/{desired}",
+            status.replicas, status.ready_replicas
+        ),
+        evaluation.memo,
+        now,
+    );
+    let min_ready = probes::min_ready(set.spec.min_ready_seconds);
+    let mut summary = format!("{available} of {desired} replicas are available");
+    if status.replicas < desired {
+        push(
+            &mut summary,
+            format_args!(", and there are {} pods", status.replicas),
+        );
+    }
+    let finding = |reason| Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
+    let finding = if available == 0 {
+        let since = evaluation.memo.since(NONE, "", now);
+        let new = NEW
+            .saturating_add(probes::startup_allowance(&set.spec.template))
+            .saturating_add(min_ready);
+        let started = set.metadata.creation_timestamp.unwrap_or(since);
+        let due = after(since, DOWN).max(after(started, new));
+        Finding {
+            severity: Severity::Critical,
+            ..due_at(finding("NoReplicasAvailable"), since, due)
+        }
+    } else {
+        evaluation.memo.forget_value(NONE);
+        let due = standstill.due(REPLICAS_MISMATCH.r#for, STILL.saturating_add(min_ready));
+        due_at(finding("ReplicasUnavailable"), standstill.since, due)
+    };
+    evaluation.findings.push(finding);
 }

@@ -33,6 +33,25 @@ impl fmt::Display for Line<'_> {
     }
 }
 
+/// How many names a summary lists.
+pub(super) const LISTED: usize = 5;
+
+/// Names, the first [`LISTED`] of them.
+pub(super) struct List<'a>(pub(super) &'a [Box<str>]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, name) in self.0.iter().take(LISTED).enumerate() {
+            let separator = if position == 0 { "" } else { ", " };
+            write!(f, "{separator}{}", Line(name))?;
+        }
+        if self.0.len() > LISTED {
+            f.write_str(", ...")?;
+        }
+        Ok(())
+    }
+}
+
 /// Appends to a text.
 pub(super) fn push(text: &mut String, more: fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
@@ -73,5 +92,13 @@ mod tests {
             MESSAGE_CHARS
         );
         assert_eq!(Line("").to_string(), "");
+    }
+
+    #[test]
+    fn a_long_list_is_cut() {
+        let names = ["a", "b", "c", "d", "e", "f"].map(Box::from);
+        assert_eq!(List(&names[..1]).to_string(), "a");
+        assert_eq!(List(&names[..5]).to_string(), "a, b, c, d, e");
+        assert_eq!(List(&names).to_string(), "a, b, c, d, e, ...");
     }
 }

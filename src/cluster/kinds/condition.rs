@@ -17,6 +17,8 @@ trimmed! {
         pub message: Box<str> = "message",
         /// When `status` last changed (never when the reason does).
         pub last_transition_time: Option<Timestamp> = "lastTransitionTime",
+        /// When it was last written, of a Deployment: with every change of the reason too, and with every progress of a rollout.
+        pub last_update_time: Option<Timestamp> = "lastUpdateTime",
     }
 }
 

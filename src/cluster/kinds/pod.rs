@@ -176,8 +176,8 @@ trimmed! {
 }
 
 /// How many items a list has, whatever they are.
-#[derive(Default)]
-struct Count(usize);
+#[derive(Debug, Clone, Default)]
+pub(super) struct Count(pub(super) usize);
 
 impl Lenient for Count {
     fn from_list<'de, A: SeqAccess<'de>>(

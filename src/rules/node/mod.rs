@@ -18,6 +18,7 @@ use crate::{
 pub const RULES: &[&Rule] = &[
     &readiness::NOT_READY,
     &readiness::UNREACHABLE,
+    &readiness::NODES_DOWN,
     &conditions::PRESSURE,
     &conditions::NETWORK_UNAVAILABLE,
     &conditions::PROBLEM,

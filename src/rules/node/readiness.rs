@@ -37,6 +37,17 @@ pub(super) static UNREACHABLE: Rule = Rule {
     description: "A node's kubelet is silent: the node is down or cut off, and its pods are given up.",
 };
 
+/// So many nodes are not ready, of the cluster or of one zone, that it is one fault. How many that is, the engine decides, since it counts the nodes.
+pub(super) static NODES_DOWN: Rule = Rule {
+    name: "KubeNodesDown",
+    kind: KindId::Node,
+    severity: Severity::Critical,
+    r#for: minutes(2),
+    hold: minutes(2),
+    quorum: 3,
+    description: "At least 3 nodes, and a fifth of the cluster or of one of its zones, are not ready.",
+};
+
 /// A node is ready, and is not, and is.
 pub(super) static FLAPPING: Rule = Rule {
     name: "KubeNodeReadinessFlapping",
@@ -77,10 +88,12 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     } else {
         (&UNREACHABLE, "unreachable", "NodeStatusUnknown")
     };
-    let mut r#for = rule.r#for;
-    if &*ready.reason == "NodeStatusNeverUpdated" || is_first(node, since) {
-        r#for = r#for.saturating_add(boots_for(node, since));
-    }
+    let boots_for = if &*ready.reason == "NodeStatusNeverUpdated" || is_first(node, since) {
+        boots_for(node, since)
+    } else {
+        Duration::ZERO
+    };
+    let r#for = rule.r#for.saturating_add(boots_for);
     let known = evaluation.memo.value(RULE);
     let known = [&NOT_READY, &UNREACHABLE]
         .into_iter()
@@ -93,9 +106,15 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     }
     let message = Line(or(&ready.message, or(&ready.reason, "nobody says why")));
     let summary = format!("{what}: {message}");
+    let reason = or(&ready.reason, reason);
+    let of_cluster = Finding::new(&NODES_DOWN, reason, Since::At(since), summary.clone());
+    evaluation.findings.push(Finding {
+        r#for: NODES_DOWN.r#for.saturating_add(boots_for),
+        ..of_cluster.of_cluster()
+    });
     evaluation.findings.push(Finding {
         r#for,
-        ..Finding::new(rule, or(&ready.reason, reason), Since::At(since), summary)
+        ..Finding::new(rule, reason, Since::At(since), summary)
     });
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    LISTED, before, between, condition, container, minutes,
-    text::{self, Line, push},
+    before, between, condition, container, minutes,
+    text::{self, Line, List, push},
     window_end,
 };
 use crate::{
@@ -155,13 +155,9 @@ pub(super) fn stuck_terminating(pod: &Pod, deletion: Timestamp, evaluation: &mut
     }
     if pod.metadata.finalizers.is_empty() {
         summary.push_str(": the kubelet has not finished with it");
-    }
-    for (position, finalizer) in pod.metadata.finalizers.iter().take(LISTED).enumerate() {
-        let separator = if position == 0 { ": finalizers " } else { ", " };
-        push(&mut summary, format_args!("{separator}{}", Line(finalizer)));
-    }
-    if pod.metadata.finalizers.len() > LISTED {
-        summary.push_str(", ...");
+    } else {
+        let finalizers = List(&pod.metadata.finalizers);
+        push(&mut summary, format_args!(": finalizers {finalizers}"));
     }
     let since = Since::At(before(deletion, grace));
     let mut finding = Finding::new(&STUCK_TERMINATING, "Terminating", since, summary);

@@ -39,9 +39,6 @@ pub const RULES: &[&Rule] = &[
 /// The window in which events count: restarts, OOM kills, evictions, rejections.
 const WINDOW: Duration = minutes(60);
 
-/// How many names a summary lists.
-const LISTED: usize = 5;
-
 impl Kind for Pod {
     const ID: KindId = KindId::Pod;
     const GROUP: &'static str = "";

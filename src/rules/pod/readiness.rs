@@ -5,15 +5,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    LISTED, condition,
+    condition,
     container::{self, Role, View},
     minutes, of_job, since,
-    text::{self, Line, push},
+    text::{self, LISTED, Line, push},
 };
 use crate::{
     alert::Severity,
-    cluster::{KindId, Pod, Probe},
-    rules::{Evaluation, Finding, Rule},
+    cluster::{KindId, Pod},
+    rules::{Evaluation, Finding, Rule, probes},
 };
 
 /// An init container does not end.
@@ -130,32 +130,11 @@ fn state<'a>(view: &View<'a>) -> &'a str {
 /// How much time its probes give the container to become ready. The startup probe's time counts until the container was ready once in this
 /// run, not only until the probe passes: readiness takes a moment more, and must not page in it.
 fn startup_allowance(view: &View<'_>, unready_since: Option<Timestamp>) -> Duration {
-    let Some(spec) = view.spec else {
-        return Duration::ZERO;
-    };
     let starting = view.status.started != Some(true)
         || match (view.started_at(), unready_since) {
             (Some(started), Some(unready)) => unready <= started,
             _ => false,
         };
-    match (&spec.startup_probe, &spec.readiness_probe) {
-        (Some(probe), _) if starting => {
-            let tries = seconds(probe.failure_threshold, 3) * seconds(probe.period_seconds, 10);
-            Duration::from_secs(initial_delay(probe) + tries)
-        }
-        (_, Some(probe)) => Duration::from_secs(initial_delay(probe)),
-        _ => Duration::ZERO,
-    }
-}
-
-fn initial_delay(probe: &Probe) -> u64 {
-    seconds(probe.initial_delay_seconds, 0)
-}
-
-/// A number of a probe, or Kubernetes' default for it. At most 2^31: no product of two overflows.
-fn seconds(value: Option<i32>, default: u64) -> u64 {
-    value
-        .filter(|value| *value > 0)
-        .and_then(|value| u64::try_from(value).ok())
-        .unwrap_or(default)
+    view.spec
+        .map_or(Duration::ZERO, |spec| probes::allowance(spec, starting))
 }

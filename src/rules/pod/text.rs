@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::cluster::Terminated;
 
-pub(super) use crate::rules::text::{Count, Line, or, push};
+pub(super) use crate::rules::text::{Count, LISTED, Line, List, or, push};
 
 /// Shows how a run ended: `exit 1 (Error)`. Never its message, which may be the last of its output.
 pub(super) struct End<'a>(pub(super) &'a Terminated);

@@ -1,0 +1,175 @@
+//! What the rules on workloads share: a controller that does not follow, pods that cannot be made, and counts that no longer move.
+
+use std::{fmt, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{
+    Evaluation, Finding, Memo, Rule, Since, since,
+    text::{self, Line},
+};
+use crate::{
+    cluster::{Condition, Meta},
+    time::{after, between},
+};
+
+// === generations ===
+
+/// What the memo calls the generation that the controller has seen last.
+const OBSERVED: &str = "observedGeneration";
+
+/// Whether the status is of an earlier spec, or of none: then it says nothing about this one. An object in a cluster has generation 1 at least.
+pub(super) const fn is_stale(meta: &Meta, observed_generation: i64) -> bool {
+    observed_generation == 0 || observed_generation < meta.generation
+}
+
+/// The controller does not follow the spec. Where specs change all the time, it is always a little late: as long as what it has seen moves, it works.
+pub(super) fn generation_mismatch(
+    rule: &'static Rule,
+    meta: &Meta,
+    observed_generation: i64,
+    evaluation: &mut Evaluation<'_>,
+) {
+    if observed_generation == meta.generation {
+        evaluation.memo.forget_value(OBSERVED);
+        return;
+    }
+    let observed = observed_generation.to_string();
+    let since = evaluation.memo.since(OBSERVED, &observed, evaluation.now);
+    let summary = format!(
+        "its controller has seen generation {observed}, not {}: changes to it have no effect",
+        meta.generation
+    );
+    let finding = Finding::new(rule, "GenerationNotObserved", Since::At(since), summary);
+    evaluation.findings.push(finding);
+}
+
+// === pods that cannot be made ===
+
+/// Pods cannot be made, or not deleted: condition `ReplicaFailure`. Its message is that of the first failure: the controller keeps it until one attempt succeeds.
+pub(super) fn replica_failure(
+    rule: &'static Rule,
+    conditions: &[Condition],
+    evaluation: &mut Evaluation<'_>,
+) {
+    let Some(failure) =
+        Condition::find(conditions, "ReplicaFailure").filter(|failure| failure.is_true())
+    else {
+        return;
+    };
+    let what = if &*failure.reason == "FailedDelete" {
+        "pods cannot be deleted"
+    } else {
+        "pods cannot be created"
+    };
+    let message = Line(text::or(&failure.message, &failure.reason));
+    evaluation.findings.push(Finding::new(
+        rule,
+        refusal(&failure.message).unwrap_or_else(|| text::or(&failure.reason, "ReplicaFailure")),
+        since(failure.last_transition_time),
+        format!("{what}: {message}"),
+    ));
+}
+
+/// Who refused to make a pod, by the API server's message; the condition's own reason is always `FailedCreate`.
+pub(super) fn refusal(message: &str) -> Option<&'static str> {
+    // A full quota forbids as well, and a webhook's words are its author's: the more precise goes first.
+    if message.contains("failed calling webhook") {
+        Some("AdmissionWebhookFailed")
+    } else if message.contains("admission webhook") && message.contains("denied the request") {
+        Some("AdmissionWebhookDenied")
+    } else if message.contains("exceeded quota") {
+        Some("ExceededQuota")
+    } else if message.contains("is forbidden") {
+        Some("Forbidden")
+    } else {
+        None
+    }
+}
+
+// === counts that no longer move ===
+
+/// What the memo calls the counts of a workload.
+const PROGRESS: &str = "progress";
+
+/// A workload that is not as it should be: since when, and since when nothing has moved in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standstill {
+    /// Since when the condition stands, as far as it was seen.
+    pub since: Timestamp,
+    /// Since when the counts are what they are.
+    pub still_since: Timestamp,
+}
+
+impl Standstill {
+    /// `what` is the condition, as a word for the memo; `counts` are those of the status that move with every progress.
+    pub(super) fn seen(
+        what: &str,
+        counts: fmt::Arguments<'_>,
+        memo: &mut Memo,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            since: memo.since(what, "", now),
+            still_since: memo.since(PROGRESS, &counts.to_string(), now),
+        }
+    }
+
+    /// When something has moved last, if that was seen.
+    pub(super) fn moved_at(&self) -> Option<Timestamp> {
+        (self.still_since > self.since).then_some(self.still_since)
+    }
+
+    /// The workload is as it should be in all of these: nothing of it is kept.
+    pub(super) fn over(whats: &[&str], memo: &mut Memo) {
+        for what in whats {
+            memo.forget_value(what);
+        }
+        memo.forget_value(PROGRESS);
+    }
+
+    /// When it has stood for `for`, and nothing has moved for `still`.
+    pub(super) fn due(&self, r#for: Duration, still: Duration) -> Timestamp {
+        after(self.since, r#for).max(after(self.still_since, still))
+    }
+}
+
+/// A finding that is due at a time of its own.
+pub(super) fn due_at(finding: Finding, since: Timestamp, due: Timestamp) -> Finding {
+    Finding {
+        since: Since::At(since),
+        r#for: between(since, due),
+        ..finding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_refuses_pods_is_told_by_the_message() {
+        for (message, class) in [
+            (
+                r#"pods "web-x" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=10, limited: pods=10"#,
+                Some("ExceededQuota"),
+            ),
+            (
+                r#"admission webhook "policy.example.com" denied the request: image is forbidden"#,
+                Some("AdmissionWebhookDenied"),
+            ),
+            (
+                r#"Internal error occurred: failed calling webhook "inject.example.com": failed to call webhook: Post "https://inject": context deadline exceeded"#,
+                Some("AdmissionWebhookFailed"),
+            ),
+            (
+                r#"pods "web-x" is forbidden: violates PodSecurity "restricted:latest""#,
+                Some("Forbidden"),
+            ),
+            ("etcdserver: request timed out", None),
+            ("", None),
+        ] {
+            assert_eq!(refusal(message), class, "{message}");
+        }
+    }
+}
