@@ -218,7 +218,9 @@ impl Engine {
         {
             self.recount();
         }
-        if let Some(at) = object.succeeded_at() {
+        if let Some(at) = object.succeeded_at()
+            && at >= before(now, SUCCESS_COUNTS)
+        {
             self.note_success(&object.subject().0, at, now);
         }
         let mut memo = self
@@ -252,9 +254,6 @@ impl Engine {
 
     /// What has failed before its subject succeeded is over.
     fn note_success(&mut self, subject: &Subject, at: Timestamp, now: Timestamp) {
-        if at < before(now, SUCCESS_COUNTS) {
-            return;
-        }
         let key = ShardKey::of(subject);
         let known = self.successes.entry(key).or_insert(Timestamp::MIN);
         if *known >= at {

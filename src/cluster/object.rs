@@ -219,7 +219,7 @@ macro_rules! kinds {
 
         /// An object of any watched kind.
         #[derive(Debug, Clone)]
-        #[expect(clippy::large_enum_variant, reason = "pods are the largest, and nearly all that there is")]
+        #[allow(clippy::large_enum_variant, reason = "pods are the largest, and nearly all that there is")]
         pub enum Object {
             $(#[doc = stringify!($kind)] $kind($kind),)+
         }
