@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+mod causes;
 mod histories;
 mod memory;
 mod properties;
