@@ -8,7 +8,7 @@ use super::{PATIENCE, any, bounds, eventually, pause, say, seed};
 use crate::{
     bed::{ALERTKUBE, Bed, name},
     oracle::Flow,
-    support::Happening,
+    support::{Happening, watched},
 };
 
 /// Kills during one rollout, at most.
@@ -58,8 +58,11 @@ async fn one_replica_becomes_three_under_a_steady_flow() {
     assert!(asked.is_subset(&granted), "{asked:?}");
     // Granted for what is not here: a pod that finds the API server without a kubeconfig, whose context names the cluster, and an API server without
     // streaming lists.
-    let unused: Vec<_> = granted.difference(&asked).map(String::as_str).collect();
-    assert_eq!(unused, ["get namespaces", "list pods"]);
+    let unused: BTreeSet<_> = granted.difference(&asked).cloned().collect();
+    let lists = watched()
+        .into_iter()
+        .map(|resource| format!("list {resource}"));
+    assert_eq!(unused, lists.chain(["get namespaces".to_owned()]).collect());
     assert_eq!(bed.plane.refusals_of(&user), Vec::<String>::new());
 }
 
