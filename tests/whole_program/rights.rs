@@ -32,6 +32,8 @@ async fn it_lists_and_watches_what_it_has_rules_for_keeps_leases_and_states_and_
     let mut allowed = watches.clone();
     // That anybody may ask what it may do is the API server's own default (`system:basic-user`).
     allowed.insert("create selfsubjectaccessreviews".to_owned());
+    // By those of them that are pods: they look for the StatefulSet that they are of.
+    allowed.insert("get statefulsets".to_owned());
     for verb in ["list", "watch", "create", "update", "delete"] {
         allowed.extend(["leases", "configmaps"].map(|resource| format!("{verb} {resource}")));
     }
