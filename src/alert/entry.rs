@@ -1,6 +1,11 @@
 //! One alert in the engine's memory: its members, and the decision what becomes of it.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -46,6 +51,10 @@ pub(super) struct Entry {
     pub urged: Option<Timestamp>,
     /// The worst of what it explains, or has explained since it began.
     pub raised: Option<Severity>,
+    /// What all its causes were last urged with, if it is inhibited.
+    pub urging: Option<(Severity, Timestamp)>,
+    /// The members whose causes may be others since then.
+    pub looked_at: BTreeSet<Box<str>>,
 }
 
 /// What was decided when an alert fired. It does not move while the alert stands.
@@ -198,8 +207,7 @@ impl Member {
     /// The object is gone, or going: it leaves the alert, unless it is an event that is counted.
     pub fn depart(&mut self, hold: Duration, now: Timestamp) {
         if !self.gone && !matches!(self.lasts, Lasts::UntilEvenIfGone(_)) {
-            let end = after(now, hold.min(DELETED_HOLD));
-            self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
+            self.end(hold.min(DELETED_HOLD), now);
         }
         self.seen = false;
         self.gone = true;
@@ -287,6 +295,29 @@ impl Member {
 }
 
 impl Entry {
+    /// An alert without any members yet.
+    pub fn new(
+        key: Arc<AlertKey>,
+        rule: &'static Rule,
+        shard_key: ShardKey,
+        workload_type: WorkloadType,
+    ) -> Self {
+        Self {
+            key,
+            rule,
+            shard_key,
+            workload_type,
+            members: BTreeMap::new(),
+            fired: None,
+            deadline: None,
+            stood: (false, false),
+            urged: None,
+            raised: None,
+            urging: None,
+            looked_at: BTreeSet::new(),
+        }
+    }
+
     /// One of its members, to change it.
     pub fn member_mut(&mut self, uid: &str) -> Option<&mut Member> {
         self.members.get_mut(uid).map(Arc::make_mut)
@@ -336,12 +367,21 @@ impl Entry {
 
     /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
     pub fn is_quorate(&self) -> bool {
-        let seen = || self.members.values().filter(|member| member.seen);
+        // For nearly all rules, one is enough: asked for each of thousands of members, they must not be counted.
         self.fired.is_some()
-            || seen()
-                .map(|member| member.quorum)
-                .min()
-                .is_some_and(|quorum| quorum <= 1 || seen().count() >= quorum)
+            || self.rule.quorum <= 1
+            || is_quorum(|| {
+                let members = self.members.values().map(|member| &**member);
+                members.filter(|member| member.seen)
+            })
+    }
+
+    /// What its causes are urged with: its severity, and since when it is due. `None` while it is not inhibited.
+    pub fn urging(&self, now: Timestamp) -> Option<(Severity, Timestamp)> {
+        if self.fired.is_some() || !self.is_inhibited(now) {
+            return None;
+        }
+        Some((self.shown_face(now)?.severity, self.fires_at(now)?))
     }
 
     /// Something of this severity that it explains is due since then. Whether that is news.
@@ -399,7 +439,7 @@ impl Entry {
         if face.severity <= fired.face.severity {
             if self
                 .standing(now)
-                .any(|member| self.raise(&member.face) == fired.face)
+                .any(|member| self.shows(&member.face, &fired.face))
             {
                 fired.face_lost = None;
                 return false;
@@ -423,9 +463,19 @@ impl Entry {
     /// A face, at least as bad as what the alert explains.
     fn raise(&self, face: &Face) -> Face {
         Face {
-            severity: face.severity.max(self.raised.unwrap_or(Severity::Info)),
+            severity: self.raised_severity(face),
             reason: face.reason.clone(),
         }
+    }
+
+    /// Whether a member's face is this one, once it is [raised](Self::raise).
+    fn shows(&self, of_member: &Face, face: &Face) -> bool {
+        of_member.reason == face.reason && self.raised_severity(of_member) == face.severity
+    }
+
+    fn raised_severity(&self, face: &Face) -> Severity {
+        self.raised
+            .map_or(face.severity, |raised| face.severity.max(raised))
     }
 
     /// The members that show the condition.
@@ -490,11 +540,7 @@ impl Entry {
 
     /// Whether it would fire if nothing explained it. Not asked of one that fires.
     pub fn is_inhibited(&self, now: Timestamp) -> bool {
-        let due = || self.standing(now).filter(|member| self.is_due(member, now));
-        due()
-            .map(|member| member.quorum)
-            .min()
-            .is_some_and(|quorum| due().count() >= quorum)
+        is_quorum(|| self.standing(now).filter(|member| self.is_due(member, now)))
     }
 
     /// When it fires if nothing changes: when as many members are due as it takes.
@@ -531,4 +577,12 @@ impl Entry {
             .filter(|&time| time > now)
             .min()
     }
+}
+
+/// Whether these members are as many as it takes.
+fn is_quorum<'a, M: Iterator<Item = &'a Member>>(members: impl Fn() -> M) -> bool {
+    members()
+        .map(|member| member.quorum)
+        .min()
+        .is_some_and(|quorum| members().count() >= quorum)
 }

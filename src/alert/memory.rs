@@ -202,17 +202,9 @@ impl Engine {
         let entry = self
             .alerts
             .entry(Arc::clone(&key))
-            .or_insert_with(|| Entry {
-                key: Arc::clone(&key),
-                rule,
-                shard_key: ShardKey::of(subject),
-                workload_type: alert.workload_type,
-                members: BTreeMap::new(),
-                fired: None,
-                deadline: None,
-                stood: (false, false),
-                urged: None,
-                raised: None,
+            .or_insert_with_key(|key| {
+                let shard_key = ShardKey::of(subject);
+                Entry::new(Arc::clone(key), rule, shard_key, alert.workload_type)
             });
         let key = Arc::clone(&entry.key);
         if let Some(fired) = &alert.fired {

@@ -4,6 +4,7 @@ mod cause;
 mod census;
 mod engine;
 mod entry;
+mod inhibition;
 mod labels;
 mod memory;
 mod render;

@@ -114,11 +114,13 @@ fn annotations(entry: &Entry, members: &[&Member]) -> Labels {
         if let Some(more) = nodes.checked_sub(NAMED_IN_SUMMARY).filter(|more| *more > 0) {
             let _ = write!(summary, " and {more} more");
         }
-    } else if let Some(member) = first {
-        let _ = write!(summary, ": {}", member.summary);
-    }
-    if members.len() > 1 && &*entry.key.subject.kind != CLUSTER {
-        let _ = write!(summary, " (and {} more)", members.len() - 1);
+    } else {
+        if let Some(member) = first {
+            let _ = write!(summary, ": {}", member.summary);
+        }
+        if members.len() > 1 {
+            let _ = write!(summary, " (and {} more)", members.len() - 1);
+        }
     }
 
     let mut description = entry.rule.description.to_owned();
