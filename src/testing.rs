@@ -35,8 +35,8 @@ pub static RULE: Rule = Rule {
     severity: Severity::Warning,
     r#for: std::time::Duration::ZERO,
     hold: std::time::Duration::ZERO,
-    quorum: 1,
     description: "A container crashes again and again.",
+    ..Rule::DEFAULTS
 };
 
 /// `START` and some seconds.

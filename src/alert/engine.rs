@@ -229,11 +229,7 @@ impl Engine {
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        object.evaluate(&mut Evaluation {
-            now,
-            memo: &mut memo,
-            findings: &mut findings,
-        });
+        object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
             self.update(object, memo, &mut findings, now);
         }

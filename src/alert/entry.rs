@@ -123,7 +123,7 @@ impl Member {
             },
             summary: String::new(),
             since: now,
-            r#for: finding.r#for,
+            r#for: finding.r#for(),
             quorum: finding.quorum,
             seen: true,
             gone: false,
@@ -177,12 +177,12 @@ impl Member {
             Lasts::WhileSeen => None,
             Lasts::Until(at) | Lasts::UntilEvenIfGone(at) => Some(at),
         };
+        self.r#for = finding.r#for();
         self.face = Face {
             severity: finding.severity,
             reason: finding.reason,
         };
         self.summary = finding.summary;
-        self.r#for = finding.r#for;
         self.quorum = finding.quorum;
         self.lasts = finding.lasts;
         self.seen = true;

@@ -548,10 +548,6 @@ fn a_healthy_object_leaves_nothing_behind() {
 /// What the rules say of an object alone, without any memory.
 fn findings(object: &Object, now: Timestamp) -> Vec<Finding> {
     let (mut memo, mut findings) = (Memo::default(), Vec::new());
-    object.evaluate(&mut Evaluation {
-        now,
-        memo: &mut memo,
-        findings: &mut findings,
-    });
+    object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
     findings
 }

@@ -19,8 +19,8 @@ static AGGREGATED_API_DOWN: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(2),
-    quorum: 1,
     description: "An API that a Service adds to the cluster's is not available. Who needs it fails; while it is down, namespaces cannot be deleted.",
+    ..Rule::DEFAULTS
 };
 
 impl Kind for ApiService {
@@ -59,7 +59,7 @@ impl Kind for ApiService {
             service.name,
             Line(or(&available.message, "the API server does not say why"))
         );
-        evaluation.findings.push(Finding::new(
+        evaluation.push(Finding::new(
             &AGGREGATED_API_DOWN,
             or(&available.reason, "NotAvailable"),
             since(available.last_transition_time),

@@ -25,8 +25,8 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
-    quorum: 1,
     description: "None of a DaemonSet's pods is available.",
+    ..Rule::DEFAULTS
 };
 
 /// Some nodes are without a working pod, or with an old one.
@@ -36,8 +36,8 @@ static ROLLOUT_STUCK: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
-    quorum: 1,
     description: "A DaemonSet's pod is not available, or not updated, on some nodes, and that does not change.",
+    ..Rule::DEFAULTS
 };
 
 /// Pods are missing.
@@ -47,8 +47,8 @@ static NOT_SCHEDULED: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(1),
-    quorum: 1,
     description: "A DaemonSet has no pod on some nodes that should run one: pods cannot be created.",
+    ..Rule::DEFAULTS
 };
 
 /// Pods are where they should not be.
@@ -57,9 +57,8 @@ static MIS_SCHEDULED: Rule = Rule {
     kind: KindId::DaemonSet,
     severity: Severity::Info,
     r#for: minutes(60),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A DaemonSet has pods on nodes that should not run them.",
+    ..Rule::DEFAULTS
 };
 
 /// How long [`DOWN`] waits for the first start, besides what the pods may take to become available: images are pulled everywhere.
@@ -111,7 +110,7 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     );
     let moved = progress::since(evaluation.memo, &counters, evaluation.now);
     if status.number_available <= 0 && is_short {
-        evaluation.findings.push(down(set, evaluation));
+        evaluation.push(down(set, evaluation));
         return;
     }
     let mut summary = String::new();
@@ -141,8 +140,8 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     // Between two counters that move, a pod ends, starts, and becomes available.
     let allowance = progress::replacement(&set.spec.template, set.spec.min_ready_seconds);
     let finding = Finding::new(&ROLLOUT_STUCK, reason, Since::FirstSeen, summary);
-    let finding = progress::unless_moving(finding, moved, allowance);
-    evaluation.findings.push(finding);
+    let finding = progress::unless_moving(finding, moved, allowance, evaluation);
+    evaluation.push(finding);
 }
 
 fn down(set: &DaemonSet, evaluation: &Evaluation<'_>) -> Finding {
@@ -153,10 +152,12 @@ fn down(set: &DaemonSet, evaluation: &Evaluation<'_>) -> Finding {
     let is_new = created.is_some_and(|created| evaluation.now < after(created, startup));
     let desired = set.status.desired_number_scheduled;
     let summary = format!("available on none of {}", nodes(desired));
-    Finding {
-        r#for: if is_new { startup } else { DOWN.r#for },
-        ..Finding::new(&DOWN, "PodsUnavailable", Since::FirstSeen, summary)
-    }
+    let finding = Finding::new(&DOWN, "PodsUnavailable", Since::FirstSeen, summary);
+    finding.after(if is_new {
+        startup
+    } else {
+        evaluation.r#for(&DOWN)
+    })
 }
 
 fn not_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
@@ -166,7 +167,7 @@ fn not_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
         return;
     }
     let summary = format!("no pod on {missing} of {}: see its events", nodes(desired));
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &NOT_SCHEDULED,
         "PodsNotCreated",
         Since::FirstSeen,
@@ -180,7 +181,7 @@ fn mis_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
         return;
     }
     let summary = format!("runs on {} that should not run it", nodes(surplus));
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &MIS_SCHEDULED,
         "PodsMisscheduled",
         Since::FirstSeen,

@@ -32,8 +32,8 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
-    quorum: 1,
     description: "A Deployment has no available replica.",
+    ..Rule::DEFAULTS
 };
 
 /// How long [`DOWN`] takes in a rollout, and what its probes allow for: pods are being started.
@@ -46,8 +46,8 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(2),
-    quorum: 1,
     description: "A Deployment has fewer available replicas than it should, and it does not get better.",
+    ..Rule::DEFAULTS
 };
 
 /// How long [`REPLICAS_MISMATCH`] takes below the minimum that the Deployment asks for, and what its probes allow for.
@@ -68,8 +68,8 @@ static ROLLOUT_STUCK: Rule = Rule {
     r#for: Duration::ZERO,
     // With every change of the spec, nothing is known for the moment until the controller has seen it.
     hold: minutes(1),
-    quorum: 1,
     description: "A rollout of a Deployment has made no progress within its deadline.",
+    ..Rule::DEFAULTS
 };
 
 /// Pods cannot be made.
@@ -79,8 +79,8 @@ static REPLICA_FAILURE: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(2),
     hold: minutes(1),
-    quorum: 1,
     description: "Pods of a Deployment cannot be created or deleted: the API server refuses.",
+    ..Rule::DEFAULTS
 };
 
 /// The controller does not follow.
@@ -89,9 +89,8 @@ static GENERATION_MISMATCH: Rule = Rule {
     kind: KindId::Deployment,
     severity: Severity::Warning,
     r#for: minutes(10),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "The controller of Deployments does not act on changes to a Deployment.",
+    ..Rule::DEFAULTS
 };
 
 /// Somebody has paused it, and may have forgotten.
@@ -101,8 +100,8 @@ static PAUSED: Rule = Rule {
     severity: Severity::Info,
     r#for: minutes(24 * 60),
     hold: minutes(1),
-    quorum: 1,
     description: "A Deployment is paused for so long that it may be forgotten: changes of its template wait.",
+    ..Rule::DEFAULTS
 };
 
 /// What the memo calls a Deployment that has too few replicas.
@@ -159,9 +158,11 @@ fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         DOWN_IN_ROLLOUT.saturating_add(startup_allowance(deployment))
     } else if status.ready_replicas > 0 {
         // They are back, and have to prove themselves.
-        DOWN.r#for.saturating_add(min_ready(deployment))
+        evaluation
+            .r#for(&DOWN)
+            .saturating_add(min_ready(deployment))
     } else {
-        DOWN.r#for
+        evaluation.r#for(&DOWN)
     };
     let mut summary = format!("0 of {} replicas are available", desired(deployment));
     if status.replicas == 0 {
@@ -172,15 +173,9 @@ fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
             format_args!(", {} ready", status.ready_replicas),
         );
     }
-    evaluation.findings.push(Finding {
-        r#for,
-        ..Finding::new(
-            &DOWN,
-            "NoReplicasAvailable",
-            since(unavailable_since(deployment)),
-            summary,
-        )
-    });
+    let since = since(unavailable_since(deployment));
+    let finding = Finding::new(&DOWN, "NoReplicasAvailable", since, summary);
+    evaluation.push(finding.after(r#for));
 }
 
 fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
@@ -210,7 +205,7 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         still_since: progress.unwrap_or(standstill.still_since),
         ..standstill
     }
-    .due(REPLICAS_MISMATCH.r#for, still);
+    .due(evaluation.r#for(&REPLICAS_MISMATCH), still);
     let (since, due) = match below {
         Some(below) => {
             let allowed = BELOW_MINIMUM.saturating_add(startup_allowance(deployment));
@@ -234,7 +229,7 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         "ReplicasUnavailable"
     };
     let finding = Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
-    evaluation.findings.push(due_at(finding, since, due));
+    evaluation.push(due_at(finding, since, due));
 }
 
 fn rollout_stuck(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
@@ -256,7 +251,7 @@ fn rollout_stuck(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
             format_args!(": {}", Line(&progressing.message)),
         );
     }
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &ROLLOUT_STUCK,
         text::or(&progressing.reason, "NotProgressing"),
         since(progressing.last_transition_time),
@@ -280,7 +275,7 @@ fn paused(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         desired(deployment)
     );
     let finding = Finding::new(&PAUSED, "DeploymentPaused", since(since_paused), summary);
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 // === what several rules ask of a Deployment ===
@@ -363,11 +358,11 @@ mod tests {
             let (object, malformed) = object.unwrap().unwrap();
             assert_eq!(malformed, 0);
             findings.clear();
-            object.evaluate(&mut Evaluation {
-                now: Timestamp::UNIX_EPOCH,
-                memo: &mut memo,
-                findings: &mut findings,
-            });
+            object.evaluate(&mut Evaluation::new(
+                Timestamp::UNIX_EPOCH,
+                &mut memo,
+                &mut findings,
+            ));
             (findings.len(), memo.is_empty())
         };
         assert_eq!(look(2), (1, false));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::Threshold;
 use crate::{alert::Severity, cluster::KindId};
 
 /// A rule as it is defined: the name under which people know its alert, and its defaults.
@@ -22,8 +23,27 @@ pub struct Rule {
     pub hold: Duration,
     /// How many findings must be due at once before the alert fires; more than 1 for events that are harmless alone.
     pub quorum: usize,
+    /// What else it goes by.
+    pub thresholds: &'static [&'static Threshold],
+    /// Whether there are alerts of it unless it is turned on.
+    pub enabled: bool,
     /// The condition in a sentence, for people.
     pub description: &'static str,
+}
+
+impl Rule {
+    /// What most rules have in common.
+    pub(crate) const DEFAULTS: Self = Self {
+        name: "",
+        kind: KindId::Pod,
+        severity: Severity::Warning,
+        r#for: Duration::ZERO,
+        hold: Duration::ZERO,
+        quorum: 1,
+        thresholds: &[],
+        enabled: true,
+        description: "",
+    };
 }
 
 /// A rule's verdict on one object now: its condition stands.
@@ -41,8 +61,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Where `for` starts.
     pub since: Since,
-    /// How long the condition must stand before it fires.
-    pub r#for: Duration,
+    /// How long the condition must stand before it fires, if that is not simply the rule's `for`.
+    pub r#for: Option<Duration>,
     /// How many findings of the alert must be due before it fires; [`Rule::quorum`] unless this one counts for more.
     pub quorum: usize,
     /// When the condition is over.
@@ -61,11 +81,23 @@ impl Finding {
             reason: reason.into(),
             severity: rule.severity,
             since,
-            r#for: rule.r#for,
+            r#for: None,
             quorum: rule.quorum,
             lasts: Lasts::WhileSeen,
             summary,
         }
+    }
+
+    /// How long the condition must stand before it fires.
+    pub fn r#for(&self) -> Duration {
+        self.r#for.unwrap_or(self.rule.r#for)
+    }
+
+    /// The same, with a `for` of its own.
+    #[must_use]
+    pub const fn after(mut self, r#for: Duration) -> Self {
+        self.r#for = Some(r#for);
+        self
     }
 
     /// Whether the condition began at this time at the latest, by what the API tells.

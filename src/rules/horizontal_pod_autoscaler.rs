@@ -19,8 +19,8 @@ static NOT_SCALING: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
-    quorum: 1,
     description: "A HorizontalPodAutoscaler cannot scale: it gets no metrics, or cannot read or change the scale of its target.",
+    ..Rule::DEFAULTS
 };
 
 /// It wants more than it may.
@@ -30,8 +30,8 @@ static MAXED_OUT: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(5),
-    quorum: 1,
     description: "A HorizontalPodAutoscaler is at its maximum of replicas, and wants more.",
+    ..Rule::DEFAULTS
 };
 
 /// What it asks for does not come to pass.
@@ -41,8 +41,8 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(2),
-    quorum: 1,
     description: "The target of a HorizontalPodAutoscaler does not come closer to the number of replicas that it was scaled to.",
+    ..Rule::DEFAULTS
 };
 
 /// What is remembered of a mismatch: the two numbers, since when they are these.
@@ -104,9 +104,7 @@ fn not_scaling(hindrance: &Condition, evaluation: &mut Evaluation<'_>) {
         Line(or(&hindrance.message, "it does not say why"))
     );
     let reason = or(&hindrance.reason, "NotScaling");
-    evaluation
-        .findings
-        .push(Finding::new(&NOT_SCALING, reason, since, summary));
+    evaluation.push(Finding::new(&NOT_SCALING, reason, since, summary));
 }
 
 fn maxed_out(hpa: &HorizontalPodAutoscaler, evaluation: &mut Evaluation<'_>) {
@@ -123,9 +121,7 @@ fn maxed_out(hpa: &HorizontalPodAutoscaler, evaluation: &mut Evaluation<'_>) {
     // The condition is also True, and keeps its time, with other reasons (TooFewReplicas, ScaleUpLimit). Who comes from there has scaled since.
     let since = since(limited.last_transition_time.max(hpa.status.last_scale_time));
     let summary = format!("wants more than its maximum of {}", Count(max, "replica"));
-    evaluation
-        .findings
-        .push(Finding::new(&MAXED_OUT, &limited.reason, since, summary));
+    evaluation.push(Finding::new(&MAXED_OUT, &limited.reason, since, summary));
 }
 
 /// Both numbers are from the same look of the controller, which then scales the target from the one to the other. At its next look, in 15 seconds, they are the
@@ -147,7 +143,7 @@ fn replicas_mismatch(
         "its target stays at {}, though it was scaled to {desired}",
         Count(current, "replica")
     );
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &REPLICAS_MISMATCH,
         "ScaleNotKept",
         Since::At(since),
@@ -165,11 +161,11 @@ mod tests {
         let mut hpa = HorizontalPodAutoscaler::default();
         let mut memo = Memo::default();
         let mut remembers = |hpa: &HorizontalPodAutoscaler| {
-            hpa.evaluate(&mut Evaluation {
-                now: jiff::Timestamp::UNIX_EPOCH,
-                memo: &mut memo,
-                findings: &mut Vec::new(),
-            });
+            hpa.evaluate(&mut Evaluation::new(
+                jiff::Timestamp::UNIX_EPOCH,
+                &mut memo,
+                &mut Vec::new(),
+            ));
             !memo.is_empty()
         };
         (hpa.status.current_replicas, hpa.status.desired_replicas) = (3, 6);

@@ -23,9 +23,8 @@ static FAILED: Rule = Rule {
     kind: KindId::Job,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A Job has failed for good within the last day: its retries are used up, its deadline has passed, or its policy says so.",
+    ..Rule::DEFAULTS
 };
 
 /// A Job does not end. The time is kubernetes-mixin's.
@@ -34,9 +33,8 @@ static NOT_COMPLETED: Rule = Rule {
     kind: KindId::Job,
     severity: Severity::Warning,
     r#for: minutes(12 * 60),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A Job runs, and has not ended for half a day, or for longer than it may run.",
+    ..Rule::DEFAULTS
 };
 
 /// A Job has no pods.
@@ -46,9 +44,8 @@ static NOT_STARTED: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     // Tries that follow each other closely must not count as one long wait.
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A Job is to run, and no pod of it is made: a quota, a webhook or a missing service account may be in the way.",
+    ..Rule::DEFAULTS
 };
 
 /// How long a failed Job counts, if it stays.
@@ -141,7 +138,7 @@ fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
     let reason = or(&condition.reason, "JobFailed");
     let mut finding = Finding::new(&FAILED, reason, since(at), summary);
     finding.lasts = lasts;
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
@@ -156,10 +153,10 @@ fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
     // Whoever gives it a deadline has said how long it may take.
     let deadline = job.spec.active_deadline_seconds.unwrap_or_default();
     let deadline = Duration::from_secs(deadline.try_into().unwrap_or_default());
-    if deadline >= finding.r#for {
-        finding.r#for = deadline.saturating_add(DEADLINE_GRACE);
+    if deadline >= evaluation.r#for(&NOT_COMPLETED) {
+        finding = finding.after(deadline.saturating_add(DEADLINE_GRACE));
     }
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 /// No condition tells that pods are refused.
@@ -179,7 +176,7 @@ fn not_started(job: &Job, evaluation: &mut Evaluation<'_>) {
         return;
     }
     let ended = status.failed.saturating_add(status.succeeded);
-    evaluation.findings.push(if ended == 0 {
+    evaluation.push(if ended == 0 {
         let summary = "no pod of it has been made".to_owned();
         Finding::new(&NOT_STARTED, "NoPods", Since::At(started), summary)
     } else {
@@ -188,8 +185,6 @@ fn not_started(job: &Job, evaluation: &mut Evaluation<'_>) {
             "no pod of it is left, and no further one is made ({} ended)",
             Count(ended, "pod")
         );
-        let mut finding = Finding::new(&NOT_STARTED, "NoPods", Since::FirstSeen, summary);
-        finding.r#for = BETWEEN_TRIES;
-        finding
+        Finding::new(&NOT_STARTED, "NoPods", Since::FirstSeen, summary).after(BETWEEN_TRIES)
     });
 }

@@ -6,6 +6,7 @@ mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod evaluation;
 mod finding;
 mod horizontal_pod_autoscaler;
 mod job;
@@ -23,10 +24,13 @@ mod replica_set;
 mod resource_quota;
 mod stateful_set;
 mod text;
+mod tuning;
 mod workload;
 
+pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;
+pub use tuning::{Setting, Threshold, Tuning, Value};
 
 use std::time::Duration;
 
@@ -59,9 +63,8 @@ pub static RETIRED: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A rule that this version does not have.",
+    ..Rule::DEFAULTS
 };
 
 /// A shard that nobody serves: see [`Unserved`](crate::unserved::Unserved). It looks at no object, so it is none of [`all`], and the metrics that count what
@@ -73,9 +76,8 @@ pub static SHARD_NOT_SERVED: Rule = Rule {
     severity: Severity::Critical,
     // With the default lease duration: that, and a little.
     r#for: Duration::from_secs(20),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "Nobody serves a shard: no alerts leave for its part of the cluster.",
+    ..Rule::DEFAULTS
 };
 
 /// Every rule that looks at objects.
@@ -97,15 +99,4 @@ const fn minutes(minutes: u64) -> Duration {
 /// From this time if the API told one, else from when it was first seen.
 fn since(time: Option<Timestamp>) -> Since {
     time.map_or(Since::FirstSeen, Since::At)
-}
-
-/// One look at one object: the time, what is remembered of the object, and where the verdicts go.
-#[derive(Debug)]
-pub struct Evaluation<'a> {
-    /// The API server's time.
-    pub now: Timestamp,
-    /// What earlier looks at this object left behind.
-    pub memo: &'a mut Memo,
-    /// The verdicts.
-    pub findings: &'a mut Vec<Finding>,
 }

@@ -1,7 +1,5 @@
 //! The rules on Namespaces.
 
-use std::time::Duration;
-
 use super::{
     Evaluation, Finding, Rule, Since, minutes,
     text::{Line, List, push},
@@ -20,9 +18,8 @@ static STUCK_TERMINATING: Rule = Rule {
     kind: KindId::Namespace,
     severity: Severity::Warning,
     r#for: minutes(15),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A namespace was deleted, and it or something in it is still there.",
+    ..Rule::DEFAULTS
 };
 
 /// How many of the conditions a summary tells: most often the finalizer, and what has it.
@@ -76,7 +73,7 @@ impl Kind for Namespace {
             let finalizers = List(&self.metadata.finalizers);
             push(&mut summary, format_args!("; finalizers {finalizers}"));
         }
-        evaluation.findings.push(Finding::new(
+        evaluation.push(Finding::new(
             &STUCK_TERMINATING,
             reason.unwrap_or("Terminating"),
             Since::At(deletion),

@@ -21,9 +21,8 @@ static ERRORS: Rule = Rule {
     // kubernetes-mixin: critical. But nobody is down: a claim that has no volume speaks for itself.
     severity: Severity::Warning,
     r#for: minutes(5),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A volume could not be deleted or recycled after its claim was gone, or does not become available.",
+    ..Rule::DEFAULTS
 };
 
 /// A volume that its claim has released and its provisioner deletes: as soon as it is detached everywhere, if it can be.
@@ -56,12 +55,20 @@ impl Kind for PersistentVolume {
         let deletes = &*spec.reclaim_policy == "Delete";
         // Failed and Released count also while the object is being deleted: it is what its storage keeps back.
         let (what, r#for, since) = match &*status.phase {
-            "Failed" => ("could not be reclaimed", ERRORS.r#for, since(changed)),
+            "Failed" => (
+                "could not be reclaimed",
+                evaluation.r#for(&ERRORS),
+                since(changed),
+            ),
             // Of what is not its own to delete, the controller expects that the provisioner does it, and never says Failed.
             "Released" if deletes => ("is released, but not deleted", DELETED, since(changed)),
             "Pending" if metadata.deletion_timestamp.is_none() => {
                 let since = since(changed.or(metadata.creation_timestamp));
-                ("does not become available", ERRORS.r#for, since)
+                (
+                    "does not become available",
+                    evaluation.r#for(&ERRORS),
+                    since,
+                )
             }
             _ => return,
         };
@@ -74,8 +81,6 @@ impl Kind for PersistentVolume {
             push(&mut summary, format_args!(": {}", Line(&status.message)));
         }
         let reason = text::or(&status.reason, &status.phase);
-        let mut finding = Finding::new(&ERRORS, reason, since, summary);
-        finding.r#for = r#for;
-        evaluation.findings.push(finding);
+        evaluation.push(Finding::new(&ERRORS, reason, since, summary).after(r#for));
     }
 }

@@ -20,9 +20,8 @@ static LOST: Rule = Rule {
     kind: KindId::PersistentVolumeClaim,
     severity: Severity::Critical,
     r#for: minutes(1),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A claim has lost its volume, and the data on it.",
+    ..Rule::DEFAULTS
 };
 
 /// A claim gets no volume.
@@ -31,9 +30,8 @@ static PENDING: Rule = Rule {
     kind: KindId::PersistentVolumeClaim,
     severity: Severity::Warning,
     r#for: minutes(5),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A claim gets no volume: the one that was asked for is not provisioned, or the one that it names is not bound to it.",
+    ..Rule::DEFAULTS
 };
 
 /// A claim's volume does not become what was asked for.
@@ -44,8 +42,8 @@ static RESIZE_FAILING: Rule = Rule {
     r#for: minutes(5),
     // Each retry takes the error away for as long as the storage driver thinks about it.
     hold: minutes(2),
-    quorum: 1,
     description: "A claim's volume cannot be resized, or modified, as it was asked for.",
+    ..Rule::DEFAULTS
 };
 
 /// The storage driver says that a volume is not well.
@@ -55,8 +53,8 @@ static UNHEALTHY: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(1),
     hold: minutes(5),
-    quorum: 1,
     description: "The storage driver says that a claim's volume has lost data, cannot be accessed, or is degraded.",
+    ..Rule::DEFAULTS
 };
 
 /// With a data source: the volume is filled before the claim is bound, and that takes as long as there is data.
@@ -111,9 +109,7 @@ fn lost(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
         volume => format!("its volume {volume} is gone, or belongs to another claim"),
     };
     // As the controller's event says it.
-    evaluation
-        .findings
-        .push(Finding::new(&LOST, "ClaimLost", Since::FirstSeen, summary));
+    evaluation.push(Finding::new(&LOST, "ClaimLost", Since::FirstSeen, summary));
 }
 
 fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
@@ -143,7 +139,7 @@ fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     if let Some(node) = node {
         push(&mut summary, format_args!(" for node {}", Line(node)));
     }
-    let mut r#for = PENDING.r#for;
+    let mut r#for = evaluation.r#for(&PENDING);
     if let Some(source) = &spec.data_source {
         push(
             &mut summary,
@@ -158,9 +154,7 @@ fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     } else {
         since(metadata.creation_timestamp)
     };
-    let mut finding = Finding::new(&PENDING, reason, since, summary);
-    finding.r#for = r#for;
-    evaluation.findings.push(finding);
+    evaluation.push(Finding::new(&PENDING, reason, since, summary).after(r#for));
 }
 
 fn resize_failing(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
@@ -190,9 +184,7 @@ fn resize_failing(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>
     let since = condition
         .and_then(|condition| condition.last_transition_time)
         .map_or(Since::FirstSeen, Since::FirstSeenOr);
-    evaluation
-        .findings
-        .push(Finding::new(&RESIZE_FAILING, reason, since, summary));
+    evaluation.push(Finding::new(&RESIZE_FAILING, reason, since, summary));
 }
 
 /// Whether a resize has failed for good: another size has to be asked for. The words are those of Kubernetes 1.31 and newer, and of 1.28 to 1.30.
@@ -238,9 +230,9 @@ fn unhealthy(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     let mut finding = Finding::new(&UNHEALTHY, reason, since, summary);
     if !is_down {
         finding.severity = Severity::Warning;
-        finding.r#for = DEGRADED;
+        finding.r#for = Some(DEGRADED);
     }
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 /// How bad a volume's condition is. One that is not known here is as bad as `Degraded`, as the driver's sidecar has it.
@@ -264,11 +256,11 @@ mod tests {
             .unwrap()
             .unwrap();
         let mut findings = Vec::new();
-        object.evaluate(&mut Evaluation {
-            now: "2026-11-20T10:00:00Z".parse().unwrap(),
+        object.evaluate(&mut Evaluation::new(
+            "2026-11-20T10:00:00Z".parse().unwrap(),
             memo,
-            findings: &mut findings,
-        });
+            &mut findings,
+        ));
         findings
     }
 

@@ -1,7 +1,5 @@
 //! The rules on `PodDisruptionBudgets`.
 
-use std::time::Duration;
-
 use super::{
     Evaluation, Finding, Rule, Since, minutes,
     text::{Count, Line},
@@ -21,8 +19,8 @@ static NOT_ENOUGH_HEALTHY_PODS: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(2),
-    quorum: 1,
     description: "Fewer pods are healthy than a PodDisruptionBudget demands, so that none of them can be evicted and drains of nodes wait.",
+    ..Rule::DEFAULTS
 };
 
 /// The budget cannot be worked out.
@@ -31,9 +29,8 @@ static SYNC_FAILED: Rule = Rule {
     kind: KindId::PodDisruptionBudget,
     severity: Severity::Warning,
     r#for: minutes(15),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "The controller cannot work out what a PodDisruptionBudget allows, so that it allows nothing and drains of nodes wait.",
+    ..Rule::DEFAULTS
 };
 
 impl Kind for PodDisruptionBudget {
@@ -73,9 +70,7 @@ fn sync_failed(failed: &Condition, evaluation: &mut Evaluation<'_>) {
         .last_transition_time
         .map_or(Since::FirstSeen, Since::FirstSeenAfter);
     let summary = format!("cannot be worked out: {}", Line(&failed.message));
-    evaluation
-        .findings
-        .push(Finding::new(&SYNC_FAILED, &failed.reason, since, summary));
+    evaluation.push(Finding::new(&SYNC_FAILED, &failed.reason, since, summary));
 }
 
 /// Only of counts that are the controller's last word: they are left as they were when it fails.
@@ -93,7 +88,7 @@ fn not_enough_healthy_pods(budget: &PodDisruptionBudget, evaluation: &mut Evalua
         Count(status.expected_pods, "pod"),
         status.desired_healthy
     );
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &NOT_ENOUGH_HEALTHY_PODS,
         "InsufficientPods",
         Since::FirstSeen,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Finding, Memo, Since, minutes, probes};
+use super::{Evaluation, Finding, Memo, Since, minutes, probes};
 use crate::{cluster::PodTemplate, time::before};
 
 /// For how long nothing moves in a rollout that is stuck, besides what its pods may take. The mixin's window for workloads is as long.
@@ -28,13 +28,18 @@ pub(super) fn forget(memo: &mut Memo) {
 
 /// The finding, whose clock starts when it is first seen and goes on over gaps that its rule holds, but not before the counters have not moved for [`STILL`], and for what one pod may take on top: within `allowance`, none of them may move
 /// though all goes well.
-pub(super) fn unless_moving(finding: Finding, moved: Timestamp, allowance: Duration) -> Finding {
+pub(super) fn unless_moving(
+    finding: Finding,
+    moved: Timestamp,
+    allowance: Duration,
+    evaluation: &Evaluation<'_>,
+) -> Finding {
     let still = STILL.saturating_add(allowance);
-    let r#for = finding.r#for.max(still);
+    let r#for = evaluation.r#for(finding.rule).max(still);
     Finding {
         // As the time may not lie ahead, `for` is at least as long as what is waited for.
         since: Since::FirstSeenAfter(before(moved, r#for.saturating_sub(still))),
-        r#for,
+        r#for: Some(r#for),
         ..finding
     }
 }
@@ -54,20 +59,17 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        cluster::{DaemonSet, Kind, StatefulSet},
-        rules::Evaluation,
-    };
+    use crate::cluster::{DaemonSet, Kind, StatefulSet};
 
     /// The findings on an object, and the room that was made for them.
     fn look<K: Kind + DeserializeOwned>(object: &Value, memo: &mut Memo) -> (usize, usize) {
         let object: K = serde_json::from_value(object.clone()).unwrap();
         let mut findings = Vec::new();
-        object.evaluate(&mut Evaluation {
-            now: Timestamp::UNIX_EPOCH,
+        object.evaluate(&mut Evaluation::new(
+            Timestamp::UNIX_EPOCH,
             memo,
-            findings: &mut findings,
-        });
+            &mut findings,
+        ));
         (findings.len(), findings.capacity())
     }
 

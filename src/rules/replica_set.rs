@@ -23,8 +23,8 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
-    quorum: 1,
     description: "A ReplicaSet that nothing controls has fewer available replicas than it should, and it does not get better.",
+    ..Rule::DEFAULTS
 };
 
 /// Nothing has moved for so long: a scale-up that moves is well.
@@ -43,8 +43,8 @@ static REPLICA_FAILURE: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(2),
     hold: minutes(1),
-    quorum: 1,
     description: "Pods of a ReplicaSet that nothing controls cannot be created or deleted: the API server refuses.",
+    ..Rule::DEFAULTS
 };
 
 /// What the memo calls a set that has too few replicas.
@@ -126,8 +126,11 @@ fn replicas_mismatch(set: &ReplicaSet, evaluation: &mut Evaluation<'_>) {
         }
     } else {
         evaluation.memo.forget_value(NONE);
-        let due = standstill.due(REPLICAS_MISMATCH.r#for, STILL.saturating_add(min_ready));
+        let due = standstill.due(
+            evaluation.r#for(&REPLICAS_MISMATCH),
+            STILL.saturating_add(min_ready),
+        );
         due_at(finding("ReplicasUnavailable"), standstill.since, due)
     };
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }

@@ -18,8 +18,8 @@ static ALMOST_FULL: Rule = Rule {
     severity: Severity::Info,
     r#for: minutes(15),
     hold: minutes(5),
-    quorum: 1,
     description: "More than 90 % of what a quota allows of a resource are used.",
+    ..Rule::DEFAULTS
 };
 
 /// A quota is full.
@@ -29,8 +29,8 @@ static FULLY_USED: Rule = Rule {
     severity: Severity::Info,
     r#for: minutes(15),
     hold: minutes(5),
-    quorum: 1,
     description: "All of what a quota allows of a resource is used.",
+    ..Rule::DEFAULTS
 };
 
 /// There is more than a quota allows.
@@ -40,8 +40,8 @@ static EXCEEDED: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(5),
-    quorum: 1,
     description: "More of a resource is used than a quota allows: it was made smaller, or is younger than what it counts.",
+    ..Rule::DEFAULTS
 };
 
 /// From here on a quota is almost full.
@@ -69,8 +69,10 @@ impl Kind for ResourceQuota {
             return;
         }
         for (resource, hard) in self.status.hard.iter() {
-            if let Some(used) = self.status.used.get(resource) {
-                evaluation.findings.extend(judge(resource, used, hard));
+            if let Some(used) = self.status.used.get(resource)
+                && let Some(finding) = judge(resource, used, hard)
+            {
+                evaluation.push(finding);
             }
         }
     }
@@ -117,11 +119,11 @@ mod tests {
             .unwrap()
             .unwrap();
         let (mut memo, mut findings) = (Memo::default(), Vec::new());
-        object.evaluate(&mut Evaluation {
-            now: "2026-11-20T10:00:00Z".parse().unwrap(),
-            memo: &mut memo,
-            findings: &mut findings,
-        });
+        object.evaluate(&mut Evaluation::new(
+            "2026-11-20T10:00:00Z".parse().unwrap(),
+            &mut memo,
+            &mut findings,
+        ));
         assert_eq!(
             (malformed, findings.capacity(), memo.is_empty()),
             (0, 0, true)

@@ -26,8 +26,8 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
-    quorum: 1,
     description: "None of a StatefulSet's pods is ready.",
+    ..Rule::DEFAULTS
 };
 
 /// Too few pods are ready.
@@ -37,8 +37,8 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
-    quorum: 1,
     description: "Fewer pods of a StatefulSet are ready than there should be, and their number does not change.",
+    ..Rule::DEFAULTS
 };
 
 /// An update stands still.
@@ -48,8 +48,8 @@ static UPDATE_NOT_ROLLED_OUT: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(1),
-    quorum: 1,
     description: "The update of a StatefulSet has not reached all of its pods, and comes no further.",
+    ..Rule::DEFAULTS
 };
 
 /// The controller does not look.
@@ -58,9 +58,8 @@ static GENERATION_MISMATCH: Rule = Rule {
     kind: KindId::StatefulSet,
     severity: Severity::Warning,
     r#for: minutes(10),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "The controller of StatefulSets does not act on changes to a StatefulSet.",
+    ..Rule::DEFAULTS
 };
 
 /// How long [`DOWN`] waits while an update or the first start goes on, besides what the startup probes allow.
@@ -127,17 +126,17 @@ fn shortfall(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
                 to_update(set)
             ),
         );
-        let finding = progress::unless_moving(finding, moved, allowance);
-        evaluation.findings.push(finding);
+        let finding = progress::unless_moving(finding, moved, allowance, evaluation);
+        evaluation.push(finding);
     }
     if is_short && status.ready_replicas <= 0 {
-        evaluation.findings.push(down(set, evaluation));
+        evaluation.push(down(set, evaluation));
     } else if is_short {
         let allowance = progress::replacement(&set.spec.template, 0);
         let (reason, summary) = words(set);
         let finding = Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
-        let finding = progress::unless_moving(finding, moved, allowance);
-        evaluation.findings.push(finding);
+        let finding = progress::unless_moving(finding, moved, allowance, evaluation);
+        evaluation.push(finding);
     }
 }
 
@@ -147,10 +146,12 @@ fn down(set: &StatefulSet, evaluation: &Evaluation<'_>) -> Finding {
     let is_starting =
         is_updating(set) || created.is_some_and(|created| evaluation.now < after(created, startup));
     let (reason, summary) = words(set);
-    Finding {
-        r#for: if is_starting { startup } else { DOWN.r#for },
-        ..Finding::new(&DOWN, reason, Since::FirstSeen, summary)
-    }
+    let finding = Finding::new(&DOWN, reason, Since::FirstSeen, summary);
+    finding.after(if is_starting {
+        startup
+    } else {
+        evaluation.r#for(&DOWN)
+    })
 }
 
 /// What is wrong with the pods, in a word and in a sentence.

@@ -41,7 +41,7 @@ pub(super) fn generation_mismatch(
         meta.generation
     );
     let finding = Finding::new(rule, "GenerationNotObserved", Since::At(since), summary);
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 // === pods that cannot be made ===
@@ -63,7 +63,7 @@ pub(super) fn replica_failure(
         "pods cannot be created"
     };
     let message = Line(text::or(&failure.message, &failure.reason));
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         rule,
         refusal(&failure.message).unwrap_or_else(|| text::or(&failure.reason, "ReplicaFailure")),
         since(failure.last_transition_time),
@@ -138,7 +138,7 @@ impl Standstill {
 pub(super) fn due_at(finding: Finding, since: Timestamp, due: Timestamp) -> Finding {
     Finding {
         since: Since::At(since),
-        r#for: between(since, due),
+        r#for: Some(between(since, due)),
         ..finding
     }
 }

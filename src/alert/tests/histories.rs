@@ -366,7 +366,7 @@ impl World {
                         *events += 1;
                         *events >= finding.quorum
                     };
-                    if !quorum || since.min(now) + finding.r#for > now {
+                    if !quorum || since.min(now) + finding.r#for() > now {
                         continue;
                     }
                     let found = alerts.iter().any(|alert| {

@@ -158,7 +158,7 @@ fn assert_nothing_is_missed(
             let Since::At(since) = finding.since else {
                 continue;
             };
-            if finding.quorum > 1 || since.min(now) + finding.r#for > now {
+            if finding.quorum > 1 || since.min(now) + finding.r#for() > now {
                 continue;
             }
             let found = alerts.iter().any(|alert| {

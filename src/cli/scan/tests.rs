@@ -14,9 +14,8 @@ static CRASH_LOOPING: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Critical,
     r#for: Duration::from_secs(60),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "a container crashes again and again",
+    ..Rule::DEFAULTS
 };
 
 static AT: LazyLock<Timestamp> = LazyLock::new(|| time("2026-01-01T12:00:00Z"));

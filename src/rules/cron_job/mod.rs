@@ -25,9 +25,8 @@ static MISSED: Rule = Rule {
     kind: KindId::CronJob,
     severity: Severity::Warning,
     r#for: minutes(5),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A time on the schedule of a CronJob has passed, and no Job was made for it.",
+    ..Rule::DEFAULTS
 };
 
 /// Its runs do not succeed.
@@ -36,9 +35,8 @@ static NOT_SUCCEEDING: Rule = Rule {
     kind: KindId::CronJob,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A CronJob has not had a success for at least 3 runs, and for at least an hour.",
+    ..Rule::DEFAULTS
 };
 
 /// How many runs without a success are too many.
@@ -83,7 +81,7 @@ impl Kind for CronJob {
         if self.spec.suspend {
             return;
         }
-        if let Some(plan) = Plan::of(self, resumed, evaluation.findings) {
+        if let Some(plan) = Plan::of(self, resumed, evaluation) {
             missed(&plan, evaluation);
             not_succeeding(&plan, evaluation);
         }
@@ -125,14 +123,14 @@ impl<'a> Plan<'a> {
     fn of(
         cron_job: &'a CronJob,
         resumed: Option<Timestamp>,
-        findings: &mut Vec<Finding>,
+        evaluation: &mut Evaluation<'_>,
     ) -> Option<Self> {
         let status = &cron_job.status;
         let created = cron_job.metadata.creation_timestamp?;
         let mut cannot_run = |reason: &str, what: &str, text: &str| {
             if status.last_schedule_time.is_none() {
                 let summary = format!("cannot run: its {what}: {}", Line(text));
-                findings.push(Finding::new(&MISSED, reason, Since::At(created), summary));
+                evaluation.push(Finding::new(&MISSED, reason, Since::At(created), summary));
             }
         };
         let (zone, text) = schedule::split_zone(&cron_job.spec.schedule);
@@ -223,9 +221,7 @@ fn missed(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         Some(last) => format!("overdue since {due} (schedule: {schedule}); last run: {last}"),
         None => format!("overdue since {due} (schedule: {schedule}); it has never run"),
     };
-    evaluation
-        .findings
-        .push(Finding::new(&MISSED, "MissSchedule", since, summary));
+    evaluation.push(Finding::new(&MISSED, "MissSchedule", since, summary));
 }
 
 /// Counts the runs that were due until the newest one was started, less those that have not ended. That nothing is started is the other rule's.
@@ -260,12 +256,12 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         None => format!("at least {RUNS} runs were due without a success; it has never had one"),
     };
     let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(third), summary);
-    finding.r#for = WITHOUT_SUCCESS.saturating_sub(between(plan.well, third));
+    let mut r#for = WITHOUT_SUCCESS.saturating_sub(between(plan.well, third));
     if status.active > 0 {
         finding.since = Since::FirstSeenAfter(third);
-        finding.r#for = finding.r#for.max(LAST_CHANCE);
+        r#for = r#for.max(LAST_CHANCE);
     }
-    evaluation.findings.push(finding);
+    evaluation.push(finding.after(r#for));
 }
 
 #[cfg(test)]
@@ -282,11 +278,11 @@ mod tests {
         }))
         .unwrap();
         let mut findings = Vec::new();
-        cron_job.evaluate(&mut Evaluation {
-            now: at.parse().unwrap(),
+        cron_job.evaluate(&mut Evaluation::new(
+            at.parse().unwrap(),
             memo,
-            findings: &mut findings,
-        });
+            &mut findings,
+        ));
         findings
     }
 

@@ -17,8 +17,8 @@ pub(super) static PRESSURE: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(5),
-    quorum: 1,
     description: "A node runs short of memory, disk space or process IDs: its kubelet takes no new pods, and evicts some.",
+    ..Rule::DEFAULTS
 };
 
 /// The node's pods reach nobody.
@@ -28,8 +28,8 @@ pub(super) static NETWORK_UNAVAILABLE: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
-    quorum: 1,
     description: "A node's network is not set up: no route leads to its pods.",
+    ..Rule::DEFAULTS
 };
 
 /// Something in the node is broken.
@@ -39,8 +39,8 @@ pub(super) static PROBLEM: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(1),
     hold: minutes(5),
-    quorum: 1,
     description: "Something in a node is broken, as a problem detector on it reports: kernel, file system, hardware, kubelet or container runtime.",
+    ..Rule::DEFAULTS
 };
 
 const PRESSURES: &[&str] = &["MemoryPressure", "DiskPressure", "PIDPressure"];
@@ -84,7 +84,7 @@ const BOOT_ID: &str = "bootID";
 pub(super) fn pressure(node: &Node, evaluation: &mut Evaluation<'_>) {
     for r#type in PRESSURES {
         if let Some(condition) = find(node, r#type, "True") {
-            evaluation.findings.push(finding(&PRESSURE, condition));
+            evaluation.push(finding(&PRESSURE, condition));
         }
     }
 }
@@ -96,44 +96,44 @@ pub(super) fn network_unavailable(node: &Node, evaluation: &mut Evaluation<'_>) 
     };
     let told = condition.last_transition_time.unwrap_or(evaluation.now);
     let summary = format!("its network is not set up: {}", message(condition));
-    evaluation.findings.push(Finding {
-        r#for: NETWORK_UNAVAILABLE.r#for.max(boots_for(node, told)),
-        ..Finding::new(
-            &NETWORK_UNAVAILABLE,
-            or(&condition.reason, &condition.r#type),
-            since(condition.last_transition_time),
-            summary,
-        )
-    });
+    let finding = Finding::new(
+        &NETWORK_UNAVAILABLE,
+        or(&condition.reason, &condition.r#type),
+        since(condition.last_transition_time),
+        summary,
+    );
+    let r#for = evaluation.r#for(&NETWORK_UNAVAILABLE);
+    evaluation.push(finding.after(r#for.max(boots_for(node, told))));
 }
 
 /// `attended`: somebody is at work on the node, and need not be told. Yet it is kept in mind what is wrong: they may well reboot it for that.
 pub(super) fn problem(node: &Node, attended: bool, evaluation: &mut Evaluation<'_>) {
-    let (now, memo) = (evaluation.now, &mut *evaluation.memo);
+    let now = evaluation.now;
     let mut is_logged = false;
     for r#type in LOGGED {
         let Some(condition) = find(node, r#type, "True") else {
-            memo.forget_value(r#type);
+            evaluation.memo.forget_value(r#type);
             continue;
         };
         is_logged = true;
         let told = condition.last_transition_time;
         let told = told.map(|told| told.to_string()).unwrap_or_default();
-        let seen = memo.since(r#type, &told, now);
-        let booted = memo.since(BOOT_ID, &node.status.boot_id, now);
+        let seen = evaluation.memo.since(r#type, &told, now);
+        let boot_id = &node.status.boot_id;
+        let booted = evaluation.memo.since(BOOT_ID, boot_id, now);
         // After a reboot it is old news, until it is told anew.
         if !attended && booted <= seen {
-            evaluation.findings.push(finding(&PROBLEM, condition));
+            evaluation.push(finding(&PROBLEM, condition));
         }
     }
     if !is_logged {
-        memo.forget_value(BOOT_ID);
+        evaluation.memo.forget_value(BOOT_ID);
     }
     for (r#type, status) in CHECKED {
         if let Some(condition) = find(node, r#type, status)
             && !attended
         {
-            evaluation.findings.push(finding(&PROBLEM, condition));
+            evaluation.push(finding(&PROBLEM, condition));
         }
     }
 }

@@ -32,9 +32,8 @@ static CORDONED: Rule = Rule {
     kind: KindId::Node,
     severity: Severity::Info,
     r#for: minutes(4 * 60),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A node has been cordoned for hours, as if forgotten after maintenance: it takes no new pods.",
+    ..Rule::DEFAULTS
 };
 
 /// How long a node may take to boot, from its creation on: images of system pods are pulled, drivers built, the network set up.
@@ -117,7 +116,7 @@ fn cordoned(node: &Node, evaluation: &mut Evaluation<'_>) {
     let taint = |taint: &&Taint| &*taint.key == UNSCHEDULABLE;
     let added = node.spec.taints.iter().find(taint);
     let added = added.and_then(|taint| taint.time_added);
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &CORDONED,
         // The kubelet's event for it.
         "NodeNotSchedulable",

@@ -22,8 +22,8 @@ pub(super) static NOT_READY: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
-    quorum: 1,
     description: "A node's kubelet says that it is not ready: it takes no new pods, and those on it may be broken.",
+    ..Rule::DEFAULTS
 };
 
 /// The kubelet says nothing at all.
@@ -33,8 +33,8 @@ pub(super) static UNREACHABLE: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
-    quorum: 1,
     description: "A node's kubelet is silent: the node is down or cut off, and its pods are given up.",
+    ..Rule::DEFAULTS
 };
 
 /// So many nodes are not ready, of the cluster or of one zone, that it is one fault. How many that is, the engine decides, since it counts the nodes.
@@ -46,6 +46,7 @@ pub(super) static NODES_DOWN: Rule = Rule {
     hold: minutes(2),
     quorum: 3,
     description: "At least 3 nodes, and a fifth of the cluster or of one of its zones, are not ready.",
+    ..Rule::DEFAULTS
 };
 
 /// A node is ready, and is not, and is.
@@ -54,9 +55,8 @@ pub(super) static FLAPPING: Rule = Rule {
     kind: KindId::Node,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A node changed between ready and not ready more than 3 times within 30 minutes.",
+    ..Rule::DEFAULTS
 };
 
 /// Changes within the window that are too many. One reboot is two.
@@ -93,7 +93,7 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     } else {
         Duration::ZERO
     };
-    let r#for = rule.r#for.saturating_add(boots_for);
+    let r#for = evaluation.r#for(rule).saturating_add(boots_for);
     let known = evaluation.memo.value(RULE);
     let known = [&NOT_READY, &UNREACHABLE]
         .into_iter()
@@ -108,14 +108,9 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     let summary = format!("{what}: {message}");
     let reason = or(&ready.reason, reason);
     let of_cluster = Finding::new(&NODES_DOWN, reason, Since::At(since), summary.clone());
-    evaluation.findings.push(Finding {
-        r#for: NODES_DOWN.r#for.saturating_add(boots_for),
-        ..of_cluster.of_cluster()
-    });
-    evaluation.findings.push(Finding {
-        r#for,
-        ..Finding::new(rule, reason, Since::At(since), summary)
-    });
+    let of_cluster_for = evaluation.r#for(&NODES_DOWN).saturating_add(boots_for);
+    evaluation.push(of_cluster.of_cluster().after(of_cluster_for));
+    evaluation.push(Finding::new(rule, reason, Since::At(since), summary).after(r#for));
 }
 
 pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
@@ -168,7 +163,7 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
     );
     let mut finding = Finding::new(&FLAPPING, "ReadinessFlapping", Since::FirstSeen, summary);
     finding.lasts = Lasts::Until(after(last, WINDOW));
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 /// Forgets what the node's readiness was: it is somebody's work.

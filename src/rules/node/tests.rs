@@ -18,11 +18,7 @@ fn time(text: &str) -> Timestamp {
 
 fn look(object: &Object, now: Timestamp, memo: &mut Memo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    object.evaluate(&mut Evaluation {
-        now,
-        memo,
-        findings: &mut findings,
-    });
+    object.evaluate(&mut Evaluation::new(now, memo, &mut findings));
     findings
 }
 

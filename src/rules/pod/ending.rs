@@ -21,9 +21,9 @@ pub(super) static EVICTED: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
     quorum: 3,
     description: "A pod used more local storage than it may, or at least 3 pods were evicted within an hour because their nodes ran short.",
+    ..Rule::DEFAULTS
 };
 
 /// A kubelet refused the pod.
@@ -32,9 +32,9 @@ pub(super) static REJECTED: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
     quorum: 3,
     description: "Kubelets refused at least 3 pods within an hour.",
+    ..Rule::DEFAULTS
 };
 
 /// A deleted pod does not go.
@@ -43,9 +43,8 @@ pub(super) static STUCK_TERMINATING: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: minutes(10),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A pod was deleted, its grace period is over, and it is still there.",
+    ..Rule::DEFAULTS
 };
 
 pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
@@ -130,7 +129,7 @@ fn push_event(
     let mut finding = Finding::new(rule, &pod.status.reason, Since::At(at), String::new());
     finding.lasts = Lasts::UntilEvenIfGone(until);
     complete(&mut finding);
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }
 
 pub(super) fn stuck_terminating(pod: &Pod, deletion: Timestamp, evaluation: &mut Evaluation<'_>) {
@@ -160,7 +159,7 @@ pub(super) fn stuck_terminating(pod: &Pod, deletion: Timestamp, evaluation: &mut
         push(&mut summary, format_args!(": finalizers {finalizers}"));
     }
     let since = Since::At(before(deletion, grace));
-    let mut finding = Finding::new(&STUCK_TERMINATING, "Terminating", since, summary);
-    finding.r#for = STUCK_TERMINATING.r#for.saturating_add(grace);
-    evaluation.findings.push(finding);
+    let finding = Finding::new(&STUCK_TERMINATING, "Terminating", since, summary);
+    let r#for = evaluation.r#for(&STUCK_TERMINATING).saturating_add(grace);
+    evaluation.push(finding.after(r#for));
 }

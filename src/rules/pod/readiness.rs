@@ -22,9 +22,8 @@ pub(super) static INIT_STUCK: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: minutes(15),
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "An init container runs and does not end, so the main containers never start.",
+    ..Rule::DEFAULTS
 };
 
 /// A pod runs and is not ready.
@@ -34,8 +33,8 @@ pub(super) static NOT_READY: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(2),
-    quorum: 1,
     description: "A pod runs and is not ready for longer than its probes allow for.",
+    ..Rule::DEFAULTS
 };
 
 pub(super) fn init_stuck(pod: &Pod, evaluation: &mut Evaluation<'_>) {
@@ -53,7 +52,7 @@ pub(super) fn init_stuck(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             view.name()
         );
         let reason = text::or(&initialized.reason, "ContainersNotInitialized");
-        evaluation.findings.push(
+        evaluation.push(
             Finding::new(&INIT_STUCK, reason, since(running.started_at), summary)
                 .about("container", view.name()),
         );
@@ -99,15 +98,14 @@ pub(super) fn not_ready(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         let message = Line(text::or(&ready.message, &ready.reason));
         push(&mut summary, format_args!(": {message}"));
     }
-    evaluation.findings.push(Finding {
-        r#for: NOT_READY.r#for.saturating_add(allowance),
-        ..Finding::new(
-            &NOT_READY,
-            text::or(&ready.reason, "NotReady"),
-            since(ready.last_transition_time),
-            summary,
-        )
-    });
+    let finding = Finding::new(
+        &NOT_READY,
+        text::or(&ready.reason, "NotReady"),
+        since(ready.last_transition_time),
+        summary,
+    );
+    let r#for = evaluation.r#for(&NOT_READY).saturating_add(allowance);
+    evaluation.push(finding.after(r#for));
 }
 
 /// The containers that should be ready, and are not.

@@ -26,8 +26,8 @@ pub(super) static CRASH_LOOPING: Rule = Rule {
     // The kubelet forgets the back-off of a container that ran for twice the longest one, 10 minutes (client-go's `flowcontrol.Backoff`). With
     // less, a container that dies after 6 minutes would resolve and fire for ever.
     hold: minutes(10),
-    quorum: 1,
     description: "A container ends again and again, and waits in back-off between its runs.",
+    ..Rule::DEFAULTS
 };
 
 /// Restarts so far apart that no back-off shows them.
@@ -36,9 +36,8 @@ pub(super) static RESTARTING: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A container restarted at least 3 times within an hour, without a crash loop.",
+    ..Rule::DEFAULTS
 };
 
 /// A container was killed for its memory.
@@ -47,9 +46,8 @@ pub(super) static OOM_KILLED: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    hold: Duration::ZERO,
-    quorum: 1,
     description: "A container was killed within the last hour because it used more memory than it may.",
+    ..Rule::DEFAULTS
 };
 
 /// How many restarts within [`WINDOW`] are too many.
@@ -106,7 +104,7 @@ pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             // Static pods are the control plane, or what a node cannot do without.
             finding.severity = Severity::Critical;
         }
-        evaluation.findings.push(finding);
+        evaluation.push(finding);
     }
 }
 
@@ -184,7 +182,7 @@ pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         )
         .about("container", view.name());
         finding.lasts = Lasts::Until(until);
-        evaluation.findings.push(finding);
+        evaluation.push(finding);
     }
 }
 
@@ -251,6 +249,6 @@ pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         let mut finding = Finding::new(&OOM_KILLED, "OOMKilled", Since::At(finished), summary)
             .about("container", view.name());
         finding.lasts = Lasts::Until(until);
-        evaluation.findings.push(finding);
+        evaluation.push(finding);
     }
 }

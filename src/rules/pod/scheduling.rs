@@ -19,8 +19,8 @@ pub(super) static PENDING: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(1),
-    quorum: 1,
     description: "A pod finds no node, or no scheduler looks at it.",
+    ..Rule::DEFAULTS
 };
 
 /// With a node named for it: preemption makes room, or an autoscaler brings the node.
@@ -62,10 +62,10 @@ pub(super) fn pending(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         }
     };
     if !pod.status.nominated_node_name.is_empty() {
-        finding.r#for = NOMINATED;
+        finding.r#for = Some(NOMINATED);
     }
     if of_job(pod) {
-        finding.r#for = OF_JOB;
+        finding.r#for = Some(OF_JOB);
     }
-    evaluation.findings.push(finding);
+    evaluation.push(finding);
 }

@@ -22,8 +22,8 @@ pub(super) static IMAGE_PULL_FAILING: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(3),
     hold: minutes(2),
-    quorum: 1,
     description: "A container cannot start because its image cannot be pulled.",
+    ..Rule::DEFAULTS
 };
 
 /// A container cannot be made from its spec.
@@ -33,8 +33,8 @@ pub(super) static CONFIG_ERROR: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(3),
     hold: minutes(2),
-    quorum: 1,
     description: "A container cannot start because of its configuration: an object or key that is missing, a bad path or command, a hook that fails.",
+    ..Rule::DEFAULTS
 };
 
 /// A container does not start, and nothing says why.
@@ -44,8 +44,8 @@ pub(super) static CONTAINER_WAITING: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(1),
-    quorum: 1,
     description: "A container on a node does not start: its pod waits for volumes or for the network, or its image takes long to pull.",
+    ..Rule::DEFAULTS
 };
 
 /// How long an image may take: longer than volumes and networks ([`CONTAINER_WAITING`]), since nothing is wrong with a slow pull by itself.
@@ -99,7 +99,7 @@ fn cause(pod: &Pod, view: &View<'_>) -> Option<Cause> {
 pub(super) fn image_pull_failing(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     for view in container::all(pod) {
         let r#for = match cause(pod, &view) {
-            Some(Cause::Image) => IMAGE_PULL_FAILING.r#for,
+            Some(Cause::Image) => evaluation.r#for(&IMAGE_PULL_FAILING),
             Some(Cause::ImageForEver) => Duration::ZERO,
             Some(Cause::Config | Cause::Restart | Cause::Other) | None => continue,
         };
@@ -112,10 +112,7 @@ pub(super) fn image_pull_failing(pod: &Pod, evaluation: &mut Evaluation<'_>) {
                 view.waits_for().unwrap_or_default()
             )),
         );
-        evaluation.findings.push(Finding {
-            r#for,
-            ..waiting(&IMAGE_PULL_FAILING, &view, summary)
-        });
+        evaluation.push(waiting(&IMAGE_PULL_FAILING, &view, summary).after(r#for));
     }
 }
 
@@ -136,9 +133,7 @@ pub(super) fn config_error(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             view.name(),
             Line(message)
         );
-        evaluation
-            .findings
-            .push(waiting(&CONFIG_ERROR, &view, summary));
+        evaluation.push(waiting(&CONFIG_ERROR, &view, summary));
     }
 }
 
@@ -161,10 +156,7 @@ pub(super) fn container_waiting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
                         format!("{} {} does not start", view.role.as_str(), view.name());
                     push_message(&mut summary, view.waiting_message());
                     push(&mut summary, format_args!(" (node {})", pod.spec.node_name));
-                    evaluation.findings.push(Finding {
-                        r#for,
-                        ..waiting(&CONTAINER_WAITING, &view, summary)
-                    });
+                    evaluation.push(waiting(&CONTAINER_WAITING, &view, summary).after(r#for));
                 }
             }
         }
@@ -186,7 +178,7 @@ fn no_sandbox(pod: &Pod, sandbox: &Condition, evaluation: &mut Evaluation<'_>) {
         &mut summary,
         text::or(view.waiting_message(), &sandbox.message),
     );
-    evaluation.findings.push(Finding::new(
+    evaluation.push(Finding::new(
         &CONTAINER_WAITING,
         text::or(view.waits_for().unwrap_or_default(), "Waiting"),
         since(waits.or(pod.status.start_time)),
@@ -205,10 +197,8 @@ fn not_seen_by_kubelet(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         pod.spec.node_name
     );
     let reason = "NotSeenByKubelet";
-    evaluation.findings.push(Finding {
-        r#for: UNKNOWN_STEP,
-        ..Finding::new(&CONTAINER_WAITING, reason, since(waits), summary)
-    });
+    let finding = Finding::new(&CONTAINER_WAITING, reason, since(waits), summary);
+    evaluation.push(finding.after(UNKNOWN_STEP));
 }
 
 fn waiting(rule: &'static Rule, view: &View<'_>, summary: String) -> Finding {

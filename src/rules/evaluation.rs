@@ -1,0 +1,133 @@
+//! One look at one object.
+
+use std::{fmt::Display, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{
+    Finding, Memo, Rule,
+    tuning::{Setting, Threshold, Tuning, Value},
+};
+
+/// One look at one object: the time, what is remembered of the object, how the rules are set, and where the verdicts go.
+#[derive(Debug)]
+pub struct Evaluation<'a> {
+    /// The API server's time.
+    pub now: Timestamp,
+    /// What earlier looks at this object left behind.
+    pub memo: &'a mut Memo,
+    findings: &'a mut Vec<Finding>,
+    tuning: Option<&'a Tuning>,
+    quiet: Option<&'a mut Vec<Quiet>>,
+    look_again: Option<Timestamp>,
+}
+
+/// Why a rule has found nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quiet {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Why, as the end of a sentence that begins with "because".
+    pub because: String,
+}
+
+impl<'a> Evaluation<'a> {
+    /// A look with the defaults of all rules, whose verdicts are added to `findings`.
+    pub const fn new(now: Timestamp, memo: &'a mut Memo, findings: &'a mut Vec<Finding>) -> Self {
+        Self {
+            now,
+            memo,
+            findings,
+            tuning: None,
+            quiet: None,
+            look_again: None,
+        }
+    }
+
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub const fn tuned(mut self, tuning: &'a Tuning) -> Self {
+        self.tuning = Some(tuning);
+        self
+    }
+
+    /// The same, and the rules say why they find nothing.
+    #[must_use]
+    pub const fn explained(mut self, quiet: &'a mut Vec<Quiet>) -> Self {
+        self.quiet = Some(quiet);
+        self
+    }
+
+    /// When the object is to be looked at again, even if it has not changed by then.
+    pub const fn look_again(&self) -> Option<Timestamp> {
+        self.look_again
+    }
+
+    // === what rules do ===
+
+    /// Reports what a rule has found.
+    pub(super) fn push(&mut self, mut finding: Finding) {
+        if let Some(setting) = self.setting(finding.rule) {
+            if setting.enabled == Some(false) {
+                self.quiet(finding.rule, "it is turned off");
+                return;
+            }
+            finding.severity = setting.severity.unwrap_or(finding.severity);
+            finding.r#for = finding.r#for.or(setting.r#for);
+        }
+        self.findings.push(finding);
+    }
+
+    /// Says why rules have nothing to report. Nothing is formatted if nobody asks.
+    pub(super) fn quiet(&mut self, rule: &'static Rule, because: impl Display) {
+        if let Some(quiet) = &mut self.quiet {
+            let because = because.to_string();
+            quiet.push(Quiet { rule, because });
+        }
+    }
+
+    /// Says why none of these rules has anything to report.
+    pub(super) fn quiet_all(&mut self, rules: &[&'static Rule], because: impl Display) {
+        for rule in rules {
+            self.quiet(rule, &because);
+        }
+    }
+
+    /// Asks for another look at this time, if it comes before all others that were asked for. For what time alone brings about, and what a finding cannot tell now.
+    pub(super) fn look_again_at(&mut self, time: Timestamp) {
+        self.look_again = Some(self.look_again.map_or(time, |earlier| earlier.min(time)));
+    }
+
+    /// The rule's `for`, as it is set.
+    pub(super) fn r#for(&self, rule: &Rule) -> Duration {
+        let set = self.setting(rule).and_then(|setting| setting.r#for);
+        set.unwrap_or(rule.r#for)
+    }
+
+    /// A threshold of the rule that is a time, as it is set.
+    pub(super) fn duration(&self, rule: &Rule, threshold: &Threshold) -> Duration {
+        match self.value(rule, threshold) {
+            Value::Duration(duration) => duration,
+            Value::Count(_) | Value::Percent(_) => Duration::ZERO,
+        }
+    }
+
+    /// A threshold of the rule that is a number, as it is set.
+    pub(super) fn number(&self, rule: &Rule, threshold: &Threshold) -> u32 {
+        match self.value(rule, threshold) {
+            Value::Count(number) | Value::Percent(number) => number,
+            Value::Duration(_) => 0,
+        }
+    }
+
+    fn value(&self, rule: &Rule, threshold: &Threshold) -> Value {
+        let set = self
+            .setting(rule)
+            .and_then(|setting| setting.thresholds.get(threshold.name));
+        set.copied().unwrap_or(threshold.default)
+    }
+
+    fn setting(&self, rule: &Rule) -> Option<&'a Setting> {
+        self.tuning.and_then(|tuning| tuning.of(rule))
+    }
+}
