@@ -15,6 +15,7 @@ mod faults;
 pub mod http;
 pub mod membership;
 pub mod notify;
+pub mod policy;
 pub mod rules;
 pub mod settings;
 pub mod shard;
