@@ -2,6 +2,7 @@
 
 mod choice;
 mod env;
+pub mod file;
 mod logging;
 mod terminal;
 mod value;
