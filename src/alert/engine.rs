@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{self, Evaluation, Finding, Memo, Rule, Scope},
+    rules::{self, Evaluation, Finding, Memo, Rule, Scope, Tuning},
     shard::ShardKey,
     time::{after, before},
 };
@@ -41,6 +41,7 @@ const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 #[derive(Debug)]
 pub struct Engine {
     cluster: String,
+    tuning: Tuning,
     /// By subject first.
     pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
@@ -121,6 +122,7 @@ impl Engine {
     pub fn new(cluster: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
+            tuning: Tuning::default(),
             alerts: BTreeMap::new(),
             objects: HashMap::new(),
             memos: BTreeMap::new(),
@@ -137,18 +139,29 @@ impl Engine {
         }
     }
 
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
     /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
     pub fn scan(
         cluster: &str,
         objects: impl IntoIterator<Item = Object>,
         now: Timestamp,
     ) -> Vec<Alert> {
-        let mut engine = Self::new(cluster);
+        Self::new(cluster).once(objects, now)
+    }
+
+    /// The same, as this engine is set.
+    pub fn once(mut self, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
         for object in objects {
-            engine.observe(&object, now);
+            self.observe(&object, now);
         }
-        engine.advance(now);
-        engine.alerts(now)
+        self.advance(now);
+        self.alerts(now)
     }
 
     // === what is seen ===
@@ -229,7 +242,10 @@ impl Engine {
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
+        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings)
+            .tuned(&self.tuning)
+            .of(object, &self.cluster);
+        object.evaluate(&mut evaluation);
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
             self.update(object, memo, &mut findings, now);
         }

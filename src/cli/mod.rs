@@ -1,6 +1,7 @@
 //! The command line: one file a command, each thin.
 
 mod cluster;
+mod config;
 mod demo;
 mod exit;
 mod files;
@@ -46,6 +47,8 @@ enum Command {
     Demo(demo::Args),
     Rules(rules::Args),
     #[command(subcommand)]
+    Config(config::Command),
+    #[command(subcommand)]
     Shard(shard::Command),
 }
 
@@ -61,6 +64,9 @@ impl Cli {
         if let Command::Rules(args) = &command {
             return rules::run(args);
         }
+        if let Command::Config(command) = &command {
+            return config::run(command);
+        }
         let settings = Settings::from_env()?;
         settings::init_logging(settings.log, settings.log_format);
         match command {
@@ -68,6 +74,7 @@ impl Cli {
             Command::Scan(args) => scan::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
             Command::Rules(args) => rules::run(&args),
+            Command::Config(command) => config::run(&command),
             Command::Shard(command) => shard::run(&command, &settings),
         }
     }
@@ -147,6 +154,8 @@ mod tests {
             &["demo"],
             &["rules"],
             &["rules", "explain"],
+            &["config", "check"],
+            &["config", "show"],
             &["shard", "owner"],
             &["shard", "balance"],
             &["shard", "status"],

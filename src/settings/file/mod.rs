@@ -16,6 +16,8 @@ use std::{
     path::Path,
 };
 
+use serde::Serialize;
+
 use self::reader::Reader;
 use crate::rules::{Rule, Tuning};
 
@@ -109,11 +111,34 @@ impl Config {
         found.map(|(_, line)| format!("{}:{line}", self.file))
     }
 
-    /// Where each field of the rule is set that is changed: the field, and `file:line`.
-    pub fn origins(&self, rule: &Rule) -> impl Iterator<Item = (&'static str, String)> {
-        let of_rule = move |((name, field), line): (&(&'static str, &'static str), &usize)| {
-            (*name == rule.name).then(|| (*field, format!("{}:{line}", self.file)))
+    /// What is changed of a rule for all its alerts.
+    pub fn changed(&self, rule: &Rule) -> Vec<Changed> {
+        let Some(setting) = self.tuning.of(rule) else {
+            return Vec::new();
         };
-        self.origins.iter().filter_map(of_rule)
+        show::fields(rule, setting)
+            .into_iter()
+            .filter_map(|(name, value, default)| {
+                Some(Changed {
+                    name,
+                    value: value?,
+                    default,
+                    origin: self.origin(rule, name).unwrap_or_default(),
+                })
+            })
+            .collect()
     }
+}
+
+/// A field of a rule that is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Its key in the file.
+    pub name: &'static str,
+    /// What it is set to, as the file has it.
+    pub value: String,
+    /// What it would be.
+    pub default: String,
+    /// Where it is set: `file:line`.
+    pub origin: String,
 }

@@ -90,7 +90,7 @@ impl Reader<'_> {
             What::Map(entries) => entries,
             other @ (What::Boolean(_)
             | What::Whole(_)
-            | What::Float(_)
+            | What::OtherNumber
             | What::Text(_)
             | What::List(_)) => {
                 let is = other.name();
@@ -208,7 +208,7 @@ impl Reader<'_> {
             What::List(all) => all.iter().for_each(|node| self.overriding(rule, node)),
             other @ (What::Boolean(_)
             | What::Whole(_)
-            | What::Float(_)
+            | What::OtherNumber
             | What::Text(_)
             | What::Map(_)) => {
                 let is = other.name();

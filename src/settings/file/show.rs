@@ -33,38 +33,19 @@ impl Config {
     fn rule(&self, out: &mut impl Write, rule: &'static Rule) -> fmt::Result {
         let unset = Setting::default();
         let setting = self.tuning.of(rule).unwrap_or(&unset);
-        let mut line = |name: &str, set: Option<String>, default: String| match set {
-            Some(set) => {
-                let origin = self.origin(rule, name).unwrap_or_default();
-                // A file may be called anything.
-                let origin = origin.replace(char::is_control, "\u{fffd}");
-                writeln!(
-                    out,
-                    "    {name}: {set} # default: {default}; set in {origin}"
-                )
+        for (name, set, default) in fields(rule, setting) {
+            match set {
+                Some(set) => {
+                    let origin = self.origin(rule, name).unwrap_or_default();
+                    // A file may be called anything.
+                    let origin = origin.replace(char::is_control, "\u{fffd}");
+                    writeln!(
+                        out,
+                        "    {name}: {set} # default: {default}; set in {origin}"
+                    )?;
+                }
+                None => writeln!(out, "    # {name}: {default}")?,
             }
-            None => writeln!(out, "    # {name}: {default}"),
-        };
-        let Setting {
-            enabled,
-            severity,
-            r#for,
-            thresholds,
-        } = setting;
-        line(
-            "enabled",
-            enabled.map(|enabled| enabled.to_string()),
-            rule.enabled.to_string(),
-        )?;
-        line(
-            "severity",
-            severity.map(|severity| severity.to_string()),
-            rule.severity.to_string(),
-        )?;
-        line("for", r#for.map(duration), duration(rule.r#for))?;
-        for threshold in rule.thresholds {
-            let set = thresholds.get(threshold.name).copied();
-            line(threshold.name, set.map(value), value(threshold.default))?;
         }
         let overrides = self.tuning.overrides(rule);
         if !overrides.is_empty() {
@@ -74,6 +55,38 @@ impl Config {
             .iter()
             .try_for_each(|changed| overriding(out, changed))
     }
+}
+
+/// Each field of a rule: its name, what it is set to, and its default, as the file has them.
+pub(super) fn fields(
+    rule: &Rule,
+    setting: &Setting,
+) -> Vec<(&'static str, Option<String>, String)> {
+    // Without `..`: a new field cannot be forgotten here.
+    let Setting {
+        enabled,
+        severity,
+        r#for,
+        thresholds,
+    } = setting;
+    let mut fields = vec![
+        (
+            "enabled",
+            enabled.map(|enabled| enabled.to_string()),
+            rule.enabled.to_string(),
+        ),
+        (
+            "severity",
+            severity.map(|severity| severity.to_string()),
+            rule.severity.to_string(),
+        ),
+        ("for", r#for.map(duration), duration(rule.r#for)),
+    ];
+    fields.extend(rule.thresholds.iter().map(|threshold| {
+        let set = thresholds.get(threshold.name).copied();
+        (threshold.name, set.map(value), value(threshold.default))
+    }));
+    fields
 }
 
 fn overriding(out: &mut impl Write, changed: &Override) -> fmt::Result {
@@ -109,7 +122,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A value as the file has it.
-pub fn value(value: Value) -> String {
+fn value(value: Value) -> String {
     match value {
         Value::Duration(value) => duration(value),
         Value::Count(number) => number.to_string(),
@@ -118,7 +131,7 @@ pub fn value(value: Value) -> String {
 }
 
 /// A duration as the file has it, exactly: `1h30m`, `0s`.
-pub fn duration(duration: Duration) -> String {
+fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let parts = [
         (seconds / 3600, "h"),
@@ -127,14 +140,13 @@ pub fn duration(duration: Duration) -> String {
         (u64::from(duration.subsec_millis()), "ms"),
         (u64::from(duration.subsec_nanos() % 1_000_000), "ns"),
     ];
-    let text: String = parts
-        .iter()
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, unit)| format!("{number}{unit}"))
-        .collect();
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
+    let mut text = String::new();
+    for (number, unit) in parts.into_iter().filter(|(number, _)| *number > 0) {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{number}{unit}");
     }
+    if text.is_empty() {
+        text.push_str("0s");
+    }
+    text
 }

@@ -23,7 +23,8 @@ pub(super) enum What {
     Nothing,
     Boolean(bool),
     Whole(i64),
-    Float(f64),
+    /// One that no setting takes.
+    OtherNumber,
     Text(String),
     List(Vec<Node>),
     /// In the order of the file, with repeated keys.
@@ -36,7 +37,7 @@ impl What {
         match self {
             Self::Nothing => "nothing",
             Self::Boolean(_) => "true or false",
-            Self::Whole(_) | Self::Float(_) => "a number",
+            Self::Whole(_) | Self::OtherNumber => "a number",
             Self::Text(_) => "a text",
             Self::List(_) => "a list",
             Self::Map(_) => "a map of keys and values",
@@ -144,19 +145,19 @@ impl<'de> Visitor<'de> for AsWritten {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<What, E> {
-        Ok(i64::try_from(value).map_or(What::Float(value as f64), What::Whole))
+        Ok(i64::try_from(value).map_or(What::OtherNumber, What::Whole))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<What, E> {
-        Ok(What::Float(value as f64))
+    fn visit_i128<E>(self, _: i128) -> Result<What, E> {
+        Ok(What::OtherNumber)
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<What, E> {
-        Ok(What::Float(value as f64))
+    fn visit_u128<E>(self, _: u128) -> Result<What, E> {
+        Ok(What::OtherNumber)
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<What, E> {
-        Ok(What::Float(value))
+    fn visit_f64<E>(self, _: f64) -> Result<What, E> {
+        Ok(What::OtherNumber)
     }
 
     fn visit_str<E>(self, value: &str) -> Result<What, E> {
