@@ -15,6 +15,7 @@ use super::{
     cause::{ends_with_success, reaches_beyond},
     census::Census,
     entry::{AlertKey, Entry, Member},
+    looks::Looks,
     render::view,
 };
 use crate::{
@@ -59,6 +60,7 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     census: Census,
+    looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
@@ -132,6 +134,7 @@ impl Engine {
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            looks: Looks::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
@@ -147,16 +150,7 @@ impl Engine {
     }
 
     /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
-    pub fn scan(
-        cluster: &str,
-        objects: impl IntoIterator<Item = Object>,
-        now: Timestamp,
-    ) -> Vec<Alert> {
-        Self::new(cluster).once(objects, now)
-    }
-
-    /// The same, as this engine is set.
-    pub fn once(mut self, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
+    pub fn scan(mut self, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
         for object in objects {
             self.observe(&object, now);
         }
@@ -203,6 +197,7 @@ impl Engine {
         for uid in missing {
             self.gone(&uid, now);
         }
+        self.looks.keep(kind, list);
         self.unsettle(kind);
     }
 
@@ -222,6 +217,15 @@ impl Engine {
 
     /// An object as it is now.
     pub fn observe(&mut self, object: &Object, now: Timestamp) {
+        let list = self
+            .sights
+            .get(&object.kind())
+            .map_or(0, |sight| sight.list);
+        self.look(object, list, now);
+    }
+
+    /// An object as it was when the list of that number had it, or later.
+    pub(super) fn look(&mut self, object: &Object, list: u64, now: Timestamp) {
         let uid = &*object.meta().uid;
         if let Some(roll) = &mut self.roll {
             roll.see(object);
@@ -246,8 +250,9 @@ impl Engine {
             .tuned(&self.tuning)
             .of(object, &self.cluster);
         object.evaluate(&mut evaluation);
+        self.looks.set(object, list, evaluation.look_again());
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
-            self.update(object, memo, &mut findings, now);
+            self.update(object, memo, &mut findings, list, now);
         }
         self.findings = findings;
     }
@@ -294,6 +299,7 @@ impl Engine {
         if self.census.gone(hash(uid)) {
             self.recount();
         }
+        self.looks.forget(uid);
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -340,9 +346,15 @@ impl Engine {
     }
 
     /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
-    fn update(&mut self, object: &Object, memo: Memo, findings: &mut Vec<Finding>, now: Timestamp) {
+    fn update(
+        &mut self,
+        object: &Object,
+        memo: Memo,
+        findings: &mut Vec<Finding>,
+        list: u64,
+        now: Timestamp,
+    ) {
         let (kind, meta) = (object.kind(), object.meta());
-        let list = self.sights.entry(kind).or_default().list;
         let known = self
             .objects
             .entry(meta.uid.clone())
@@ -427,6 +439,11 @@ impl Engine {
 
     /// Lets time pass: everything that comes due until `now` happens.
     pub fn advance(&mut self, now: Timestamp) {
+        let sights = &self.sights;
+        let due = self.looks.take_due(now, |kind| is_clear(sights, kind));
+        for look in due {
+            self.look(&look.object, look.list, now);
+        }
         while let Some(key) = self.next_to_settle(now) {
             self.settle(&key, now);
         }
@@ -456,7 +473,9 @@ impl Engine {
 
     /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(time, _)| *time)
+        let look = self.looks.next(|kind| is_clear(&self.sights, kind));
+        let timer = self.timers.first().map(|(time, _)| *time);
+        timer.into_iter().chain(look).min()
     }
 
     /// The subjects of which something else may be [remembered](Engine::memory) than at the last call.
@@ -492,11 +511,7 @@ impl Engine {
             self.timers.remove(&(deadline, Arc::clone(key)));
         }
         // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
-        let clear = entry.fired.is_none()
-            || self
-                .sights
-                .get(&entry.rule.kind)
-                .is_some_and(|sight| sight.clear);
+        let clear = entry.fired.is_none() || is_clear(&self.sights, entry.rule.kind);
         let over: Vec<Box<str>> = entry
             .members
             .iter()
@@ -634,6 +649,11 @@ impl Roll {
     pub fn well_since(&self, uid: &str, rule: &Rule) -> Option<Timestamp> {
         self.well.get(&(hash(uid), rule.name)).copied()
     }
+}
+
+/// Whether what is seen of the kind is what there is.
+fn is_clear(sights: &BTreeMap<KindId, Sight>, kind: KindId) -> bool {
+    sights.get(&kind).is_some_and(|sight| sight.clear)
 }
 
 /// The hash of an object's UID.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 mod causes;
 mod histories;
+mod looks;
 mod memory;
 mod properties;
 
@@ -565,7 +566,7 @@ fn overrides_apply_to_the_alerts_that_they_match_and_the_later_wins() {
     let alerts = |text: &str, namespace: &str| {
         let config = Config::parse("a.yaml", text).unwrap();
         let engine = Engine::new("eu").tuned(config.tuning);
-        let alerts = engine.once([pod(namespace)], at(0));
+        let alerts = engine.scan([pod(namespace)], at(0));
         let mut alerts = alerts.into_iter();
         alerts
             .find(|alert| alert.rule.name == "KubePodOOMKilled")

@@ -176,7 +176,7 @@ fn saved(args: &Args, cluster: &str, tuning: Tuning) -> Found {
     }
     Found {
         objects: input.objects.len(),
-        alerts: Engine::new(cluster).tuned(tuning).once(input.objects, at),
+        alerts: Engine::new(cluster).tuned(tuning).scan(input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,
