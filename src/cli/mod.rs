@@ -4,6 +4,8 @@ mod cluster;
 mod demo;
 mod exit;
 mod files;
+mod record;
+mod replay;
 mod rules;
 mod run;
 mod scan;
@@ -43,6 +45,8 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Scan(scan::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     Demo(demo::Args),
     Rules(rules::Args),
     #[command(subcommand)]
@@ -66,6 +70,8 @@ impl Cli {
         match command {
             Command::Run(args) => run::run(&args, settings),
             Command::Scan(args) => scan::run(&args, &settings),
+            Command::Record(args) => record::run(&args, settings),
+            Command::Replay(args) => replay::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
             Command::Rules(args) => rules::run(&args),
             Command::Shard(command) => shard::run(&command, &settings),
@@ -144,6 +150,8 @@ mod tests {
         for path in [
             &["run"][..],
             &["scan"],
+            &["record"],
+            &["replay"],
             &["demo"],
             &["rules"],
             &["rules", "explain"],
