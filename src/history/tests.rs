@@ -20,7 +20,10 @@ fn all_objects() -> Vec<Value> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/healthy");
     for file in fs::read_dir(directory).unwrap() {
         let file = file.unwrap().path();
-        if file.extension().is_some_and(|extension| extension == "json") {
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
             objects.push(serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap());
         }
     }
@@ -175,7 +178,11 @@ fn a_line_that_cannot_be_read_is_named() {
         with(r#"{"time":"2026-01-31T02:00:01Z","type":"SNAPSHOT","of":"pods","part":"end"}"#),
         with(r#"{"time":"2026-01-31T02:00:01Z","type":"ADDED","object":{"metadata":{}}}"#),
         with(&LINE.replace(r#""a""#, "7")),
-        with(&LINE.replace("{}", "").replace(r#"{"name":"a"}"#, r#"{"name":"a","generation":"x"}"#)),
+        with(
+            &LINE
+                .replace("{}", "")
+                .replace(r#"{"name":"a"}"#, r#"{"name":"a","generation":"x"}"#),
+        ),
         with(&LINE.replace("02:00:01", "01:59:59")),
     ];
     insta::assert_snapshot!(errors.join("\n"));
@@ -243,8 +250,12 @@ fn what_a_later_list_does_not_have_is_gone() {
     replay.finish(start).unwrap();
     assert_eq!(replay.take_notices().len(), 1);
     let later = time("2026-01-31T02:10:00Z");
-    replay.see(later, &Seen::Snapshot(KindId::Pod, Part::Begin)).unwrap();
-    replay.see(later, &Seen::Snapshot(KindId::Pod, Part::End)).unwrap();
+    replay
+        .see(later, &Seen::Snapshot(KindId::Pod, Part::Begin))
+        .unwrap();
+    replay
+        .see(later, &Seen::Snapshot(KindId::Pod, Part::End))
+        .unwrap();
     replay.finish(time("2026-01-31T03:00:00Z")).unwrap();
     assert_eq!(replay.take_notices().len(), 1, "resolved");
     assert!(replay.alerts().is_empty());

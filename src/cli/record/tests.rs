@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
+    alert::{Resolution, Transition},
     history::{Reader, Replay},
     sim::{self, PODS, Server, pods::mk_pod},
 };
@@ -40,9 +41,13 @@ async fn until(written: &mut String, from: &mut mpsc::UnboundedReceiver<Vec<u8>>
 async fn what_is_recorded_of_a_cluster_can_be_replayed() {
     cluster::install_crypto_provider();
     let clock = Clock::system();
-    let server = Server::start(sim::Options::new(clock.clone())).await.unwrap();
-    let broken = || mk_pod("shop", "web-1").crash_looping(SignedDuration::from_mins(5));
-    BROKEN_PUT
+    let server = Server::start(sim::Options::new(clock.clone()))
+        .await
+        .unwrap();
+    let long_ago = clock.now() - SignedDuration::from_mins(30);
+    let broken = mk_pod("shop", "web-1").crash_looping(long_ago, 5);
+    let store = server.store();
+    store.create(&PODS, broken.build()).unwrap();
     let (to, mut from) = mpsc::unbounded_channel();
     let out = Handed {
         text: Vec::new(),
@@ -50,8 +55,65 @@ async fn what_is_recorded_of_a_cluster_can_be_replayed() {
     };
     let stop = CancellationToken::new();
     let (config, told) = (server.kube_config(), stop.clone());
-    let recording =
-        tokio::spawn(async move { watch(&config, &clock, "prod", out, told).await.unwrap() });
+    let recorded = clock.clone();
+    let recording = tokio::spawn(async move { watch(&config, &recorded, "prod", out, told).await });
     let mut written = String::new();
-    until(&mut written, &mut from, r#""of":"Pod","part":"end""#).await;
+    let listed = r#""of":"Pod","part":"end""#;
+    until(&mut written, &mut from, listed).await;
+    store
+        .create(&PODS, mk_pod("shop", "web-2").build())
+        .unwrap();
+    until(&mut written, &mut from, r#""type":"ADDED""#).await;
+    store
+        .delete(&PODS, "shop", "web-1", &sim::DeleteOptions::now())
+        .unwrap();
+    until(&mut written, &mut from, r#""type":"DELETED""#).await;
+    stop.cancel();
+    let lines = recording.await.unwrap().unwrap();
+    while let Some(more) = from.recv().await {
+        written.push_str(str::from_utf8(&more).unwrap());
+    }
+    assert_eq!(written.lines().count() as u64, lines);
+    server.stop().await;
+
+    let mut reader = Reader::new("recorded", written.as_bytes());
+    let mut replay = Replay::new("prod");
+    while let Some((time, seen)) = reader.next().unwrap() {
+        replay.see(time, &seen).unwrap();
+    }
+    let end = clock.now() + SignedDuration::from_mins(30);
+    replay.finish(end).unwrap();
+    assert_eq!(replay.waits_for().count(), 0, "{written}");
+    let told: Vec<_> = replay
+        .take_notices()
+        .iter()
+        .map(|notice| (notice.alert.rule.name, notice.transition))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("KubePodCrashLooping", Transition::Fired),
+            (
+                "KubePodCrashLooping",
+                Transition::Resolved(Resolution::Deleted)
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_there_is_not_written_over_unless_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("night.jsonl");
+    create(&file, false).unwrap().write_all(b"old").unwrap();
+    let error = create(&file, false).unwrap_err().to_string();
+    assert!(
+        error.ends_with("there is one already: name another, or write over it with --overwrite"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(&file).unwrap(), b"old");
+    create(&file, true).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), b"");
+    let error = create(&directory.path().join("none/night.jsonl"), false).unwrap_err();
+    assert!(error.to_string().ends_with("cannot be written"), "{error}");
 }
