@@ -137,7 +137,7 @@ fn of_history(
     let mut replay = None;
     let mut timeline = Timeline::default();
     let mut unwatched = 0_usize;
-    while let Some((time, seen)) = reader.next()? {
+    while let Some((time, seen)) = reader.read()? {
         let replay = replay.get_or_insert_with(|| {
             let recorded = match &seen {
                 Seen::Recording { cluster, .. } => cluster.as_str(),

@@ -87,12 +87,12 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The next thing that was seen, and when. `None` at the end. Empty lines are skipped.
+    /// Reads the next thing that was seen, and when. `None` at the end. Empty lines are skipped.
     ///
     /// # Errors
     ///
     /// A line cannot be read. One at the end of the file that has no line break is no error if it is broken: whoever wrote it was stopped, see [`Reader::torn`].
-    pub fn next(&mut self) -> Result<Option<(Timestamp, Seen)>, HistoryError> {
+    pub fn read(&mut self) -> Result<Option<(Timestamp, Seen)>, HistoryError> {
         loop {
             self.text.clear();
             self.line += 1;
@@ -142,9 +142,8 @@ impl<R: BufRead> Reader<R> {
 
 fn parse(text: &[u8]) -> Result<(Timestamp, Seen), LineError> {
     let line: Line<'_> = serde_json::from_slice(text).map_err(|error| json(&error))?;
-    let needed = |name| LineError::Missing(name);
-    let of = || kind(line.of.as_deref().ok_or(needed("of"))?);
-    let object = || decode(line.object.ok_or(needed("object"))?);
+    let of = || kind(line.of.as_deref().ok_or(LineError::Missing("of"))?);
+    let object = || decode(line.object.ok_or(LineError::Missing("object"))?);
     let wrapped = |wrap: fn(Object) -> Seen| -> Result<Seen, LineError> {
         Ok(object()?.map_or(Seen::Unwatched, wrap))
     };
@@ -152,12 +151,12 @@ fn parse(text: &[u8]) -> Result<(Timestamp, Seen), LineError> {
         Type::Added | Type::Modified => wrapped(Seen::Applied)?,
         Type::Deleted => wrapped(Seen::Deleted)?,
         Type::Snapshot if line.object.is_some() => wrapped(Seen::Listed)?,
-        Type::Snapshot => Seen::Snapshot(of()?, line.part.ok_or(needed("part"))?),
+        Type::Snapshot => Seen::Snapshot(of()?, line.part.ok_or(LineError::Missing("part"))?),
         Type::Recording => Seen::Recording {
             kinds: line
                 .kinds
                 .as_deref()
-                .ok_or(needed("kinds"))?
+                .ok_or(LineError::Missing("kinds"))?
                 .iter()
                 .map(|name| kind(name))
                 .collect::<Result<_, LineError>>()?,

@@ -133,7 +133,7 @@ fn what_a_watch_sees_is_written_as_lines() {
 
     let mut reader = Reader::new("x", text.as_bytes());
     let mut lines = 0;
-    while reader.next().unwrap().is_some() {
+    while reader.read().unwrap().is_some() {
         lines += 1;
     }
     assert_eq!((lines, reader.torn()), (10, false));
@@ -144,7 +144,7 @@ fn read(text: &str) -> Result<(usize, bool), String> {
     let mut reader = Reader::new("night.jsonl", text.as_bytes());
     let mut lines = 0;
     loop {
-        match reader.next() {
+        match reader.read() {
             Ok(Some(_)) => lines += 1,
             Ok(None) => return Ok((lines, reader.torn())),
             Err(error) => return Err(error.to_string()),
@@ -191,10 +191,10 @@ fn a_line_that_cannot_be_read_is_named() {
 #[test]
 fn objects_of_kinds_without_rules_are_passed_over() {
     let mut reader = Reader::new("x", LINE.as_bytes());
-    assert!(matches!(reader.next(), Ok(Some((_, Seen::Applied(_))))));
+    assert!(matches!(reader.read(), Ok(Some((_, Seen::Applied(_))))));
     let other = LINE.replace("Pod", "Widget");
     let mut reader = Reader::new("x", other.as_bytes());
-    assert!(matches!(reader.next(), Ok(Some((_, Seen::Unwatched)))));
+    assert!(matches!(reader.read(), Ok(Some((_, Seen::Unwatched)))));
 }
 
 /// A pod whose image cannot be pulled since then.

@@ -78,7 +78,7 @@ async fn what_is_recorded_of_a_cluster_can_be_replayed() {
 
     let mut reader = Reader::new("recorded", written.as_bytes());
     let mut replay = Replay::new("prod");
-    while let Some((time, seen)) = reader.next().unwrap() {
+    while let Some((time, seen)) = reader.read().unwrap() {
         replay.see(time, &seen).unwrap();
     }
     let end = clock.now() + SignedDuration::from_mins(30);

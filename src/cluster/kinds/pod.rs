@@ -48,8 +48,8 @@ trimmed! {
         let claims = volumes.into_iter().map(|volume| volume.claim.name);
         spec.claims = claims.filter(|name| !name.is_empty()).collect();
     } <= {
-        let volume = |name: &Box<str>| Volume { claim: ClaimSource { name: name.clone() } };
-        spec.claims.iter().map(volume).collect()
+        let claims = spec.claims.iter().cloned();
+        claims.map(|name| Volume { claim: ClaimSource { name } }).collect()
     }
 
     /// A volume.
