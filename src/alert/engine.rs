@@ -15,11 +15,12 @@ use super::{
     cause::{ends_with_success, reaches_beyond},
     census::Census,
     entry::{AlertKey, Entry, Member},
+    looks::Looks,
     render::view,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{self, Evaluation, Finding, Memo, Rule, Scope},
+    rules::{self, Evaluation, Finding, Memo, Rule, Scope, Tuning},
     shard::ShardKey,
     time::{after, before},
 };
@@ -41,6 +42,7 @@ const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 #[derive(Debug)]
 pub struct Engine {
     cluster: String,
+    tuning: Tuning,
     /// By subject first.
     pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
@@ -58,6 +60,7 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     census: Census,
+    looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
@@ -121,6 +124,7 @@ impl Engine {
     pub fn new(cluster: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
+            tuning: Tuning::default(),
             alerts: BTreeMap::new(),
             objects: HashMap::new(),
             memos: BTreeMap::new(),
@@ -130,6 +134,7 @@ impl Engine {
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            looks: Looks::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
@@ -137,18 +142,20 @@ impl Engine {
         }
     }
 
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
     /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
-    pub fn scan(
-        cluster: &str,
-        objects: impl IntoIterator<Item = Object>,
-        now: Timestamp,
-    ) -> Vec<Alert> {
-        let mut engine = Self::new(cluster);
+    pub fn scan(mut self, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
         for object in objects {
-            engine.observe(&object, now);
+            self.observe(&object, now);
         }
-        engine.advance(now);
-        engine.alerts(now)
+        self.advance(now);
+        self.alerts(now)
     }
 
     // === what is seen ===
@@ -190,6 +197,7 @@ impl Engine {
         for uid in missing {
             self.gone(&uid, now);
         }
+        self.looks.keep(kind, list);
         self.unsettle(kind);
     }
 
@@ -209,6 +217,15 @@ impl Engine {
 
     /// An object as it is now.
     pub fn observe(&mut self, object: &Object, now: Timestamp) {
+        let list = self
+            .sights
+            .get(&object.kind())
+            .map_or(0, |sight| sight.list);
+        self.look(object, list, now);
+    }
+
+    /// An object as it was when the list of that number had it, or later.
+    pub(super) fn look(&mut self, object: &Object, list: u64, now: Timestamp) {
         let uid = &*object.meta().uid;
         if let Some(roll) = &mut self.roll {
             roll.see(object);
@@ -229,9 +246,11 @@ impl Engine {
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
+        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings).tuned(&self.tuning);
+        object.evaluate(&mut evaluation);
+        self.looks.set(object, list, evaluation.look_again());
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
-            self.update(object, memo, &mut findings, now);
+            self.update(object, memo, &mut findings, list, now);
         }
         self.findings = findings;
     }
@@ -278,6 +297,7 @@ impl Engine {
         if self.census.gone(hash(uid)) {
             self.recount();
         }
+        self.looks.forget(uid);
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -324,9 +344,15 @@ impl Engine {
     }
 
     /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
-    fn update(&mut self, object: &Object, memo: Memo, findings: &mut Vec<Finding>, now: Timestamp) {
+    fn update(
+        &mut self,
+        object: &Object,
+        memo: Memo,
+        findings: &mut Vec<Finding>,
+        list: u64,
+        now: Timestamp,
+    ) {
         let (kind, meta) = (object.kind(), object.meta());
-        let list = self.sights.entry(kind).or_default().list;
         let known = self
             .objects
             .entry(meta.uid.clone())
@@ -411,6 +437,11 @@ impl Engine {
 
     /// Lets time pass: everything that comes due until `now` happens.
     pub fn advance(&mut self, now: Timestamp) {
+        let sights = &self.sights;
+        let due = self.looks.take_due(now, |kind| is_clear(sights, kind));
+        for look in due {
+            self.look(&look.object, look.list, now);
+        }
         while let Some(key) = self.next_to_settle(now) {
             self.settle(&key, now);
         }
@@ -440,7 +471,9 @@ impl Engine {
 
     /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(time, _)| *time)
+        let look = self.looks.next(|kind| is_clear(&self.sights, kind));
+        let timer = self.timers.first().map(|(time, _)| *time);
+        timer.into_iter().chain(look).min()
     }
 
     /// The subjects of which something else may be [remembered](Engine::memory) than at the last call.
@@ -476,11 +509,7 @@ impl Engine {
             self.timers.remove(&(deadline, Arc::clone(key)));
         }
         // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
-        let clear = entry.fired.is_none()
-            || self
-                .sights
-                .get(&entry.rule.kind)
-                .is_some_and(|sight| sight.clear);
+        let clear = entry.fired.is_none() || is_clear(&self.sights, entry.rule.kind);
         let over: Vec<Box<str>> = entry
             .members
             .iter()
@@ -618,6 +647,11 @@ impl Roll {
     pub fn well_since(&self, uid: &str, rule: &Rule) -> Option<Timestamp> {
         self.well.get(&(hash(uid), rule.name)).copied()
     }
+}
+
+/// Whether what is seen of the kind is what there is.
+fn is_clear(sights: &BTreeMap<KindId, Sight>, kind: KindId) -> bool {
+    sights.get(&kind).is_some_and(|sight| sight.clear)
 }
 
 /// The hash of an object's UID.
