@@ -58,8 +58,11 @@ async fn what_is_recorded_of_a_cluster_can_be_replayed() {
     let recorded = clock.clone();
     let recording = tokio::spawn(async move { watch(&config, &recorded, "prod", out, told).await });
     let mut written = String::new();
-    let listed = r#""of":"Pod","part":"end""#;
-    until(&mut written, &mut from, listed).await;
+    // What is gone before every kind is listed is never paged.
+    for kind in KindId::ALL {
+        let listed = format!(r#""of":"{}","part":"end""#, kind.as_str());
+        until(&mut written, &mut from, &listed).await;
+    }
     store
         .create(&PODS, mk_pod("shop", "web-2").build())
         .unwrap();
