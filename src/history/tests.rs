@@ -43,9 +43,9 @@ fn what_is_written_of_an_object_is_all_that_is_read_of_it() {
         // All fields of the trimmed types are in it.
         assert_eq!(format!("{object:?}"), format!("{again:?}"), "{written}");
         let at = time("2026-06-01T00:00:00Z");
-        let found = Engine::scan("test", [object], at);
+        let found = Engine::new("test").scan([object], at);
         alerts += found.len();
-        assert_eq!(found, Engine::scan("test", [again.clone()], at));
+        assert_eq!(found, Engine::new("test").scan([again.clone()], at));
         kinds.push(again.kind());
     }
     kinds.sort();
