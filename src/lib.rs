@@ -12,6 +12,7 @@ pub mod controller;
 pub mod coordinator;
 pub mod custody;
 mod faults;
+pub mod history;
 pub mod http;
 pub mod membership;
 pub mod notify;

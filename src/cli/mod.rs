@@ -5,6 +5,8 @@ mod config;
 mod demo;
 mod exit;
 mod files;
+mod record;
+mod replay;
 mod rules;
 mod run;
 mod scan;
@@ -44,6 +46,8 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Scan(scan::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     Demo(demo::Args),
     Rules(rules::Args),
     #[command(subcommand)]
@@ -72,6 +76,8 @@ impl Cli {
         match command {
             Command::Run(args) => run::run(&args, settings),
             Command::Scan(args) => scan::run(&args, &settings),
+            Command::Record(args) => record::run(&args, settings),
+            Command::Replay(args) => replay::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
             Command::Rules(args) => rules::run(&args),
             Command::Config(command) => config::run(&command),
@@ -151,6 +157,8 @@ mod tests {
         for path in [
             &["run"][..],
             &["scan"],
+            &["record"],
+            &["replay"],
             &["demo"],
             &["rules"],
             &["rules", "explain"],

@@ -320,7 +320,7 @@ fn write_json(out: &mut dyn Write, found: &Found) -> io::Result<()> {
 }
 
 /// A time, with an error that says how to write one.
-fn time(text: &str) -> Result<Timestamp, &'static str> {
+pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
     text.parse()
         .map_err(|_| "write it as in RFC 3339, such as 2026-01-31T12:00:00Z")
 }

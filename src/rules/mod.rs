@@ -2,7 +2,7 @@
 
 mod api_service;
 #[cfg(test)]
-mod cases;
+pub(crate) mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
