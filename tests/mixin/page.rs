@@ -1,0 +1,109 @@
+//! What differs between the two, as a page for people.
+
+use std::fmt::Write as _;
+
+use alertkube::rules::{self, Rule};
+
+use crate::{Difference, Episode, Outcome, Prometheus, Verdict};
+
+/// The page, as Markdown.
+pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>]) -> String {
+    let mut page = String::from(INTRODUCTION);
+    page.push_str("\n## The alerts\n\n");
+    page.push_str("| alert | alertkube | kubernetes-mixin | differs in |\n|---|---|---|---|\n");
+    for alert in alerts {
+        let rows = || outcomes.iter().filter(|outcome| outcome.alert == alert.name);
+        let count = rows().filter(|row| row.verdict != Verdict::Alike).count();
+        let rule = rules::named(&alert.name).expect("checked by the test");
+        writeln!(
+            page,
+            "| [{name}](#{anchor}) | {severity}, {ours} | {theirs_severity}, {theirs} | {count} of {all} |",
+            name = alert.name,
+            anchor = alert.name.to_lowercase(),
+            severity = rule.severity,
+            ours = after(i64::try_from(rule.r#for.as_secs()).unwrap_or(i64::MAX)),
+            theirs_severity = alert.severity,
+            theirs = after(alert.r#for.as_secs()),
+            all = rows().count(),
+        )
+        .expect("a string takes all");
+    }
+    for alert in alerts {
+        let rule = rules::named(&alert.name).expect("checked by the test");
+        section(&mut page, rule, outcomes);
+    }
+    page
+}
+
+const INTRODUCTION: &str = "\
+# alertkube next to kubernetes-mixin
+
+alertkube has alerts that [kubernetes-mixin](https://github.com/kubernetes-sigs/kubernetes-mixin) has, too, under the same names. This page shows
+where they differ, and why. It is the result of a test, and written by it: `tests/mixin/histories/` says what happened to some objects; the one half of the test
+shows them to alertkube, the other half makes the series of kube-state-metrics of them, scraped every 30 seconds, and lets Prometheus
+evaluate the mixin's conditions (`tests/mixin/rules.yaml`) as often. It does so in the moment of the scrape, and nothing is late: in a cluster, the mixin's times are up to a minute later.
+
+Times count from the moment at which things go wrong. `5m – 20m` is an alert that fires after 5 minutes and is over after 20; without the second time, it still fires when
+the history ends. `–` is no alert. What alertkube sends instead, or beside it, is in parentheses. A difference of up to one minute is none.
+";
+
+fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
+    write!(page, "\n### {}\n\n", rule.name).expect("a string takes all");
+    page.push_str("| what happens | alertkube | kubernetes-mixin | why |\n|---|---|---|---|\n");
+    for outcome in outcomes.iter().filter(|outcome| outcome.alert == rule.name) {
+        let mut ours = episodes(&outcome.ours);
+        if let Some((name, at)) = &outcome.instead {
+            write!(ours, " ({name}, {})", duration(*at)).expect("a string takes all");
+        }
+        let why = match &outcome.verdict {
+            Verdict::Alike => "",
+            Verdict::Differs(_, why) => why,
+        };
+        let (sentence, theirs) = (&outcome.history.sentence, episodes(&outcome.theirs));
+        writeln!(page, "| {sentence} | {ours} | {theirs} | {why} |").expect("a string takes all");
+    }
+}
+
+fn episodes(episodes: &[Episode]) -> String {
+    if episodes.is_empty() {
+        return "–".to_owned();
+    }
+    let written = episodes.iter().map(|episode| {
+        let until = episode.until.map(duration).unwrap_or_default();
+        format!("{} – {until}", duration(episode.from)).trim_end().to_owned()
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
+fn after(seconds: i64) -> String {
+    match seconds {
+        0 => "at once".to_owned(),
+        _ => format!("after {}", duration(seconds)),
+    }
+}
+
+/// A time as people write it: `2m40s`.
+pub fn duration(seconds: i64) -> String {
+    let sign = if seconds < 0 { "-" } else { "" };
+    let seconds = seconds.abs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let mut text = sign.to_owned();
+    for (value, unit) in [(hours, "h"), (minutes, "m"), (seconds, "s")] {
+        if value != 0 {
+            write!(text, "{value}{unit}").expect("a string takes all");
+        }
+    }
+    if text == sign { "0s".to_owned() } else { text }
+}
+
+impl Difference {
+    /// The word for it in the file of reasons.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Quiet => "quiet",
+            Self::Alone => "alone",
+            Self::Earlier => "earlier",
+            Self::Later => "later",
+        }
+    }
+}
