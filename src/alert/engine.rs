@@ -16,6 +16,7 @@ use super::{
     census::Census,
     entry::{AlertKey, Entry, Member},
     render::view,
+    slices::Slices,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
@@ -58,6 +59,7 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     census: Census,
+    slices: Slices,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
@@ -130,6 +132,7 @@ impl Engine {
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            slices: Slices::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
@@ -164,6 +167,9 @@ impl Engine {
         if kind == KindId::Node {
             self.census.list_started();
         }
+        if kind == KindId::EndpointSlice {
+            self.slices.list_started();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.list += 1;
         sight.listing = true;
@@ -189,6 +195,11 @@ impl Engine {
             .collect();
         for uid in missing {
             self.gone(&uid, now);
+        }
+        if kind == KindId::EndpointSlice {
+            for slice in self.slices.list_done() {
+                self.judge(&slice, now);
+            }
         }
         self.unsettle(kind);
     }
@@ -223,6 +234,16 @@ impl Engine {
         {
             self.note_success(&object.subject().0, at, now);
         }
+        let others = self.slices.see(object);
+        self.judge(object, now);
+        for slice in others {
+            self.judge(&slice, now);
+        }
+    }
+
+    /// Looks at an object with all that is known of the others.
+    fn judge(&mut self, object: &Object, now: Timestamp) {
+        let uid = &*object.meta().uid;
         let mut memo = self
             .objects
             .get_mut(uid)
@@ -230,6 +251,9 @@ impl Engine {
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
         object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
+        if !findings.is_empty() && self.slices.may_serve(object) {
+            findings.clear();
+        }
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
             self.update(object, memo, &mut findings, now);
         }
@@ -277,6 +301,9 @@ impl Engine {
         }
         if self.census.gone(hash(uid)) {
             self.recount();
+        }
+        for slice in self.slices.gone(hash(uid)) {
+            self.judge(&slice, now);
         }
         let Some(known) = self.objects.get_mut(uid) else {
             return;
@@ -468,6 +495,7 @@ impl Engine {
 
     /// Decides what becomes of the alert at `now`. Those that it explained may be to decide then.
     fn settle(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
+        self.look_at_pods(key);
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
@@ -621,7 +649,7 @@ impl Roll {
 }
 
 /// The hash of an object's UID.
-fn hash(uid: &str) -> u64 {
+pub(super) fn hash(uid: &str) -> u64 {
     let mut hasher = FnvHasher::default();
     hasher.write(uid.as_bytes());
     hasher.finish()

@@ -9,6 +9,7 @@ mod labels;
 mod memory;
 mod render;
 mod severity;
+mod slices;
 mod view;
 
 pub use cause::{causes_of, effects_of};

@@ -30,7 +30,7 @@ where
     let pages = Pages::<K> {
         api: options.api(client),
         params: ListParams {
-            label_selector: options.label_selector.clone(),
+            label_selector: options.selector::<K>(),
             ..ListParams::default().limit(PAGE_SIZE)
         },
         objects: VecDeque::new(),

@@ -84,6 +84,15 @@ impl WatchOptions {
             None => Api::all(client),
         }
     }
+
+    /// The labels of what is watched of the kind.
+    pub(super) fn selector<K: Kind>(&self) -> Option<String> {
+        let selectors = K::SELECTOR
+            .into_iter()
+            .chain(self.label_selector.as_deref());
+        let selectors: Vec<&str> = selectors.collect();
+        (!selectors.is_empty()).then(|| selectors.join(","))
+    }
 }
 
 /// Watches a kind until the stream is dropped. `client` is the kind's own, made with `tap`. Nothing runs but while the stream is polled.
@@ -99,7 +108,7 @@ where
     let watch = Watch::<K> {
         api: options.api(client),
         tap,
-        label_selector: options.label_selector,
+        label_selector: options.selector::<K>(),
         lists: Lists::Streaming,
         broken_lists: 0,
         watcher: None,
