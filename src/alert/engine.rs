@@ -197,7 +197,7 @@ impl Engine {
             self.gone(&uid, now);
         }
         if kind == KindId::EndpointSlice {
-            for slice in self.slices.list_done() {
+            for slice in self.slices.list_done(now) {
                 self.judge(&slice, now);
             }
         }
@@ -234,7 +234,7 @@ impl Engine {
         {
             self.note_success(&object.subject().0, at, now);
         }
-        let others = self.slices.see(object);
+        let others = self.slices.see(object, now);
         self.judge(object, now);
         for slice in others {
             self.judge(&slice, now);
@@ -253,6 +253,11 @@ impl Engine {
         object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
         if !findings.is_empty() && self.slices.may_serve(object) {
             findings.clear();
+        }
+        if let Some(since) = self.slices.unserved_since(object) {
+            for finding in &mut findings {
+                finding.since = finding.since.not_before(since);
+            }
         }
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
             self.update(object, memo, &mut findings, now);
@@ -302,7 +307,7 @@ impl Engine {
         if self.census.gone(hash(uid)) {
             self.recount();
         }
-        for slice in self.slices.gone(hash(uid)) {
+        for slice in self.slices.gone(hash(uid), now) {
             self.judge(&slice, now);
         }
         let Some(known) = self.objects.get_mut(uid) else {

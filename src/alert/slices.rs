@@ -7,6 +7,7 @@ use std::{
 };
 
 use fnv::FnvHasher;
+use jiff::Timestamp;
 
 use super::engine::hash;
 use crate::cluster::{EndpointSlice, Object};
@@ -20,6 +21,8 @@ pub(super) struct Slices {
     serving: HashMap<u64, u32>,
     /// Those that have none, by Service and UID.
     idle: BTreeMap<(u64, u64), Arc<Object>>,
+    /// Since when a Service that has slices has had none that serves, if that was seen.
+    lost: HashMap<u64, Timestamp>,
     list: u64,
     listing: bool,
 }
@@ -40,25 +43,40 @@ impl Slices {
     }
 
     /// It is complete: the others are gone. Returns all that have nothing that serves: they are to be judged, because only now all of their Services is known.
-    pub fn list_done(&mut self) -> Vec<Arc<Object>> {
+    pub fn list_done(&mut self, now: Timestamp) -> Vec<Arc<Object>> {
         self.listing = false;
         let list = self.list;
         let missing = self.slices.iter().filter(|(_, slice)| slice.list != list);
         let missing: Vec<u64> = missing.map(|(uid, _)| *uid).collect();
         for uid in missing {
-            self.remove(uid);
+            self.gone(uid, now);
+        }
+        // Since when the others have had nothing that serves was not seen: no earlier than all of their slices tell.
+        let mut changed: HashMap<u64, Timestamp> = HashMap::new();
+        for (&(service, _), object) in &self.idle {
+            if let Object::EndpointSlice(slice) = &**object
+                && let Some(at) = slice.metadata.last_change
+                && !self.serving.contains_key(&service)
+            {
+                let latest = changed.entry(service).or_insert(at);
+                *latest = at.max(*latest);
+            }
+        }
+        for (service, at) in changed {
+            self.lost.entry(service).or_insert(at);
         }
         self.idle.values().map(Arc::clone).collect()
     }
 
     /// An object is there, which may be a slice. Returns the other slices of its Service that are to be judged anew.
-    pub fn see(&mut self, object: &Object) -> Vec<Arc<Object>> {
+    pub fn see(&mut self, object: &Object, now: Timestamp) -> Vec<Arc<Object>> {
         let Object::EndpointSlice(slice) = object else {
             return Vec::new();
         };
         let uid = hash(&slice.metadata.uid);
         let service = service(slice);
-        let before = self.serving.contains_key(&service);
+        let served = self.serving.contains_key(&service);
+        let lost = self.lost.get(&service).copied();
         self.remove(uid);
         let serves = slice.endpoints.serve;
         if serves {
@@ -75,16 +93,36 @@ impl Slices {
                 list,
             },
         );
-        self.others(service, uid, before)
+        if self.serving.contains_key(&service) {
+            self.lost.remove(&service);
+        } else if served {
+            let at = slice.metadata.last_change.unwrap_or(now).min(now);
+            self.lost.insert(service, at);
+        } else if let Some(at) = lost {
+            self.lost.insert(service, at);
+        }
+        self.others(service, uid, served)
     }
 
     /// An object is gone, which may be a slice. Returns the other slices of its Service that are to be judged anew.
-    pub fn gone(&mut self, uid: u64) -> Vec<Arc<Object>> {
-        match self.remove(uid) {
-            Some(Slice {
-                service, serves, ..
-            }) => self.others(service, uid, serves),
-            None => Vec::new(),
+    pub fn gone(&mut self, uid: u64, now: Timestamp) -> Vec<Arc<Object>> {
+        let Some(Slice {
+            service, serves, ..
+        }) = self.remove(uid)
+        else {
+            return Vec::new();
+        };
+        if serves && !self.serving.contains_key(&service) && self.has_idle(service) {
+            self.lost.insert(service, now);
+        }
+        self.others(service, uid, serves)
+    }
+
+    /// Since when nothing of the slice's Service serves, if it was seen to lose that.
+    pub fn unserved_since(&self, object: &Object) -> Option<Timestamp> {
+        match object {
+            Object::EndpointSlice(slice) => self.lost.get(&service(slice)).copied(),
+            _ => None,
         }
     }
 
@@ -102,6 +140,9 @@ impl Slices {
         let slice = self.slices.remove(&uid)?;
         if !slice.serves {
             self.idle.remove(&(slice.service, uid));
+            if !self.has_idle(slice.service) {
+                self.lost.remove(&slice.service);
+            }
         } else if let Some(count) = self.serving.get_mut(&slice.service) {
             *count -= 1;
             if *count == 0 {
@@ -109,6 +150,11 @@ impl Slices {
             }
         }
         Some(slice)
+    }
+
+    fn has_idle(&self, service: u64) -> bool {
+        let mut idle = self.idle.range((service, 0)..=(service, u64::MAX));
+        idle.next().is_some()
     }
 
     /// The idle slices of a Service but this one, if the Service is served no longer, or again. While a list comes in, all are judged at its end.
