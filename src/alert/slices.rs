@@ -16,7 +16,7 @@ use crate::cluster::{EndpointSlice, Object};
 #[derive(Debug, Default)]
 pub(super) struct Slices {
     /// By the hash of their UID.
-    slices: HashMap<u64, Slice>,
+    known: HashMap<u64, Slice>,
     /// How many slices of a Service have an endpoint that serves. Not there if none has.
     serving: HashMap<u64, u32>,
     /// Those that have none, by Service and UID.
@@ -46,7 +46,7 @@ impl Slices {
     pub fn list_done(&mut self, now: Timestamp) -> Vec<Arc<Object>> {
         self.listing = false;
         let list = self.list;
-        let missing = self.slices.iter().filter(|(_, slice)| slice.list != list);
+        let missing = self.known.iter().filter(|(_, slice)| slice.list != list);
         let missing: Vec<u64> = missing.map(|(uid, _)| *uid).collect();
         for uid in missing {
             self.gone(uid, now);
@@ -76,29 +76,26 @@ impl Slices {
         let uid = hash(&slice.metadata.uid);
         let service = service(slice);
         let served = self.serving.contains_key(&service);
-        let lost = self.lost.get(&service).copied();
+        let since = self.lost.get(&service).copied();
         self.remove(uid);
-        let serves = slice.endpoints.serve;
-        if serves {
-            *self.serving.entry(service).or_default() += 1;
-        } else {
+        let is_idle = !slice.endpoints.serve;
+        if is_idle {
             self.idle.insert((service, uid), Arc::new(object.clone()));
+        } else {
+            *self.serving.entry(service).or_default() += 1;
         }
-        let list = self.list;
-        self.slices.insert(
-            uid,
-            Slice {
-                service,
-                serves,
-                list,
-            },
-        );
+        let seen = Slice {
+            service,
+            serves: !is_idle,
+            list: self.list,
+        };
+        self.known.insert(uid, seen);
         if self.serving.contains_key(&service) {
             self.lost.remove(&service);
         } else if served {
             let at = slice.metadata.last_change.unwrap_or(now).min(now);
             self.lost.insert(service, at);
-        } else if let Some(at) = lost {
+        } else if let Some(at) = since {
             self.lost.insert(service, at);
         }
         self.others(service, uid, served)
@@ -137,7 +134,7 @@ impl Slices {
     }
 
     fn remove(&mut self, uid: u64) -> Option<Slice> {
-        let slice = self.slices.remove(&uid)?;
+        let slice = self.known.remove(&uid)?;
         if !slice.serves {
             self.idle.remove(&(slice.service, uid));
             if !self.has_idle(slice.service) {

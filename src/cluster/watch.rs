@@ -86,12 +86,11 @@ impl WatchOptions {
     }
 
     /// The labels of what is watched of the kind.
-    pub(super) fn selector<K: Kind>(&self) -> Option<String> {
-        let selectors = K::SELECTOR
-            .into_iter()
-            .chain(self.label_selector.as_deref());
-        let selectors: Vec<&str> = selectors.collect();
-        (!selectors.is_empty()).then(|| selectors.join(","))
+    pub(super) fn into_selector<K: Kind>(self) -> Option<String> {
+        match (K::SELECTOR, self.label_selector) {
+            (Some(of_kind), Some(asked)) => Some(format!("{of_kind},{asked}")),
+            (of_kind, asked) => asked.or_else(|| of_kind.map(str::to_owned)),
+        }
     }
 }
 
@@ -108,7 +107,7 @@ where
     let watch = Watch::<K> {
         api: options.api(client),
         tap,
-        label_selector: options.selector::<K>(),
+        label_selector: options.into_selector::<K>(),
         lists: Lists::Streaming,
         broken_lists: 0,
         watcher: None,
