@@ -317,3 +317,29 @@ fn a_new_list_of_slices_is_judged_as_a_whole() {
     engine.list_done(KindId::EndpointSlice, at(2000));
     assert_eq!(wait(&mut engine, at(3000)), [(SERVICE, Transition::Fired)]);
 }
+
+#[test]
+fn a_service_is_without_endpoints_since_the_last_slice_lost_them() {
+    let mut engine = mk_engine();
+    let (one, two) = (mk_pod("web-1"), mk_pod("web-2"));
+    // One of them has had nothing for an hour, and that was no matter.
+    look(&mut engine, &slice("b", &[(&two, true)], at(0)), at(3600));
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(3600));
+    assert_eq!(wait(&mut engine, at(3600)), []);
+    look(
+        &mut engine,
+        &slice("b", &[(&two, false)], at(3700)),
+        at(3701),
+    );
+    // The same again does not change since when.
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(3800));
+    assert_eq!(wait(&mut engine, at(3999)), []);
+    assert_eq!(wait(&mut engine, at(4000)), [(SERVICE, Transition::Fired)]);
+    // Deleted with its Service, it is over.
+    engine.gone("a", at(5000));
+    engine.gone("b", at(5000));
+    assert_eq!(
+        wait(&mut engine, at(6000)),
+        [(SERVICE, Transition::Resolved(Resolution::Deleted))]
+    );
+}
