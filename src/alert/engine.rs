@@ -251,7 +251,11 @@ impl Engine {
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
         object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
-        if !findings.is_empty() && self.slices.may_serve(object) {
+        if !findings.is_empty()
+            && self
+                .slices
+                .may_serve(object, self.objects.contains_key(uid))
+        {
             findings.clear();
         }
         if let Some(since) = self.slices.unserved_since(object) {

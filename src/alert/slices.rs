@@ -123,11 +123,12 @@ impl Slices {
         }
     }
 
-    /// Whether the object is a slice of a Service of which a slice has an endpoint that serves; or may have, because not all are listed yet.
-    pub fn may_serve(&self, object: &Object) -> bool {
+    /// Whether the object is a slice of a Service of which a slice has an endpoint that serves; or may have, because not all are listed yet. Of one that is `known` to
+    /// be without, that is not guessed: its clock goes on.
+    pub fn may_serve(&self, object: &Object, known: bool) -> bool {
         match object {
             Object::EndpointSlice(slice) => {
-                self.listing || self.serving.contains_key(&service(slice))
+                (self.listing && !known) || self.serving.contains_key(&service(slice))
             }
             _ => false,
         }

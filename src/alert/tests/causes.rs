@@ -343,3 +343,29 @@ fn a_service_is_without_endpoints_since_the_last_slice_lost_them() {
         [(SERVICE, Transition::Resolved(Resolution::Deleted))]
     );
 }
+
+#[test]
+fn a_list_that_takes_its_time_does_not_set_back_the_clock_of_a_service() {
+    let mut engine = mk_engine();
+    let pod = mk_pod("web-1");
+    let idle = slice("a", &[(&pod, false)], at(0));
+    look(&mut engine, &idle, at(0));
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &idle, at(100));
+    assert_eq!(wait(&mut engine, at(250)), []);
+    engine.list_done(KindId::EndpointSlice, at(250));
+    assert_eq!(wait(&mut engine, at(299)), []);
+    assert_eq!(wait(&mut engine, at(300)), [(SERVICE, Transition::Fired)]);
+    // Nor does it end the alert.
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &idle, at(400));
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    engine.list_done(KindId::EndpointSlice, at(1000));
+    assert_eq!(wait(&mut engine, at(2000)), []);
+    engine.list_started(KindId::EndpointSlice);
+    engine.list_done(KindId::EndpointSlice, at(2000));
+    assert_eq!(
+        wait(&mut engine, at(3000)),
+        [(SERVICE, Transition::Resolved(Resolution::Deleted))]
+    );
+}
