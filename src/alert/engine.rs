@@ -15,12 +15,13 @@ use super::{
     cause::{ends_with_success, reaches_beyond},
     census::Census,
     entry::{AlertKey, Entry, Member},
+    looks::Looks,
     render::view,
     slices::Slices,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
-    rules::{self, Evaluation, Finding, Memo, Rule, Scope},
+    rules::{self, Evaluation, Finding, Memo, Rule, Scope, Tuning},
     shard::ShardKey,
     time::{after, before},
 };
@@ -42,6 +43,7 @@ const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 #[derive(Debug)]
 pub struct Engine {
     cluster: String,
+    tuning: Tuning,
     /// By subject first.
     pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
@@ -60,6 +62,7 @@ pub struct Engine {
     pub(super) roll: Option<Roll>,
     census: Census,
     slices: Slices,
+    looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
@@ -123,6 +126,7 @@ impl Engine {
     pub fn new(cluster: impl Into<String>) -> Self {
         Self {
             cluster: cluster.into(),
+            tuning: Tuning::default(),
             alerts: BTreeMap::new(),
             objects: HashMap::new(),
             memos: BTreeMap::new(),
@@ -133,6 +137,7 @@ impl Engine {
             roll: None,
             census: Census::default(),
             slices: Slices::default(),
+            looks: Looks::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
             findings: Vec::new(),
@@ -140,18 +145,20 @@ impl Engine {
         }
     }
 
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
+    }
+
     /// The alerts of objects that are seen once, at `now`: what would page, and what is pending.
-    pub fn scan(
-        cluster: &str,
-        objects: impl IntoIterator<Item = Object>,
-        now: Timestamp,
-    ) -> Vec<Alert> {
-        let mut engine = Self::new(cluster);
+    pub fn scan(mut self, objects: impl IntoIterator<Item = Object>, now: Timestamp) -> Vec<Alert> {
         for object in objects {
-            engine.observe(&object, now);
+            self.observe(&object, now);
         }
-        engine.advance(now);
-        engine.alerts(now)
+        self.advance(now);
+        self.alerts(now)
     }
 
     // === what is seen ===
@@ -198,9 +205,10 @@ impl Engine {
         }
         if kind == KindId::EndpointSlice {
             for slice in self.slices.list_done(now) {
-                self.judge(&slice, now);
+                self.judge(&slice, list, now);
             }
         }
+        self.looks.keep(kind, list);
         self.unsettle(kind);
     }
 
@@ -220,6 +228,15 @@ impl Engine {
 
     /// An object as it is now.
     pub fn observe(&mut self, object: &Object, now: Timestamp) {
+        let list = self
+            .sights
+            .get(&object.kind())
+            .map_or(0, |sight| sight.list);
+        self.look(object, list, now);
+    }
+
+    /// An object as it was when the list of that number had it, or later.
+    pub(super) fn look(&mut self, object: &Object, list: u64, now: Timestamp) {
         let uid = &*object.meta().uid;
         if let Some(roll) = &mut self.roll {
             roll.see(object);
@@ -235,14 +252,14 @@ impl Engine {
             self.note_success(&object.subject().0, at, now);
         }
         let others = self.slices.see(object, now);
-        self.judge(object, now);
+        self.judge(object, list, now);
         for slice in others {
-            self.judge(&slice, now);
+            self.judge(&slice, list, now);
         }
     }
 
     /// Looks at an object with all that is known of the others.
-    fn judge(&mut self, object: &Object, now: Timestamp) {
+    fn judge(&mut self, object: &Object, list: u64, now: Timestamp) {
         let uid = &*object.meta().uid;
         let mut memo = self
             .objects
@@ -250,7 +267,9 @@ impl Engine {
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
+        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings).tuned(&self.tuning);
+        object.evaluate(&mut evaluation);
+        self.looks.set(object, list, evaluation.look_again());
         if !findings.is_empty()
             && self
                 .slices
@@ -264,7 +283,7 @@ impl Engine {
             }
         }
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
-            self.update(object, memo, &mut findings, now);
+            self.update(object, memo, &mut findings, list, now);
         }
         self.findings = findings;
     }
@@ -312,8 +331,11 @@ impl Engine {
             self.recount();
         }
         for slice in self.slices.gone(hash(uid), now) {
-            self.judge(&slice, now);
+            let sight = self.sights.get(&slice.kind());
+            let list = sight.map_or(0, |sight| sight.list);
+            self.judge(&slice, list, now);
         }
+        self.looks.forget(uid);
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -360,9 +382,15 @@ impl Engine {
     }
 
     /// Takes over what a look at an unhealthy, or formerly unhealthy, object has shown.
-    fn update(&mut self, object: &Object, memo: Memo, findings: &mut Vec<Finding>, now: Timestamp) {
+    fn update(
+        &mut self,
+        object: &Object,
+        memo: Memo,
+        findings: &mut Vec<Finding>,
+        list: u64,
+        now: Timestamp,
+    ) {
         let (kind, meta) = (object.kind(), object.meta());
-        let list = self.sights.entry(kind).or_default().list;
         let known = self
             .objects
             .entry(meta.uid.clone())
@@ -447,6 +475,11 @@ impl Engine {
 
     /// Lets time pass: everything that comes due until `now` happens.
     pub fn advance(&mut self, now: Timestamp) {
+        let sights = &self.sights;
+        let due = self.looks.take_due(now, |kind| is_clear(sights, kind));
+        for look in due {
+            self.look(&look.object, look.list, now);
+        }
         while let Some(key) = self.next_to_settle(now) {
             self.settle(&key, now);
         }
@@ -476,7 +509,9 @@ impl Engine {
 
     /// When something happens by itself next, once [`Engine::advance`] has taken over all that was seen.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.timers.first().map(|(time, _)| *time)
+        let look = self.looks.next(|kind| is_clear(&self.sights, kind));
+        let timer = self.timers.first().map(|(time, _)| *time);
+        timer.into_iter().chain(look).min()
     }
 
     /// The subjects of which something else may be [remembered](Engine::memory) than at the last call.
@@ -513,11 +548,7 @@ impl Engine {
             self.timers.remove(&(deadline, Arc::clone(key)));
         }
         // Of what has not fired, nothing is told when it ends; and a clock must not go on because nobody could see.
-        let clear = entry.fired.is_none()
-            || self
-                .sights
-                .get(&entry.rule.kind)
-                .is_some_and(|sight| sight.clear);
+        let clear = entry.fired.is_none() || is_clear(&self.sights, entry.rule.kind);
         let over: Vec<Box<str>> = entry
             .members
             .iter()
@@ -655,6 +686,11 @@ impl Roll {
     pub fn well_since(&self, uid: &str, rule: &Rule) -> Option<Timestamp> {
         self.well.get(&(hash(uid), rule.name)).copied()
     }
+}
+
+/// Whether what is seen of the kind is what there is.
+fn is_clear(sights: &BTreeMap<KindId, Sight>, kind: KindId) -> bool {
+    sights.get(&kind).is_some_and(|sight| sight.clear)
 }
 
 /// The hash of an object's UID.

@@ -169,11 +169,8 @@ impl Engine {
         self.note_memo(uid, Some(subject.clone()));
         if news && let Some(object) = object {
             // It was judged without what is remembered of it, and may not change for long.
-            self.observe(&object, now);
-            if let Some(known) = self.objects.get_mut(uid) {
-                // A list that is under way has to bring it itself.
-                known.list = list;
-            }
+            // A list that is under way has to bring it itself.
+            self.look(&object, list, now);
         }
     }
 

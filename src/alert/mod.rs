@@ -6,6 +6,7 @@ mod engine;
 mod entry;
 mod inhibition;
 mod labels;
+mod looks;
 mod memory;
 mod render;
 mod severity;

@@ -169,11 +169,8 @@ fn saved(args: &Args, settings: &Settings) -> Found {
     }
     Found {
         objects: input.objects.len(),
-        alerts: Engine::scan(
-            settings.cluster.as_deref().unwrap_or_default(),
-            input.objects,
-            at,
-        ),
+        alerts: Engine::new(settings.cluster.as_deref().unwrap_or_default())
+            .scan(input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,

@@ -283,7 +283,7 @@ impl History {
         let dead = std::mem::take(&mut self.world.dead);
         self.died.extend(dead.iter().copied());
         let pods = self.world.pods.iter().flatten();
-        let shown = Engine::scan("test", pods.map(|pod| pod.clone().object()), now);
+        let shown = Engine::new("test").scan(pods.map(|pod| pod.clone().object()), now);
         self.note_shown(&shown);
         for told in std::mem::take(&mut self.world.told) {
             let Told {

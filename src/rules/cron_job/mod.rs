@@ -207,9 +207,13 @@ fn missed(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
     if plan.forbids() && status.active > 0 {
         return;
     }
-    let Some(due) = plan.due().filter(|due| *due <= evaluation.now) else {
+    let Some(due) = plan.due() else {
         return;
     };
+    if due > evaluation.now {
+        evaluation.look_again_at(due);
+        return;
+    }
     // With a new schedule, or without a suspension, it may be overdue from one moment to the next: the controller is about to start it then.
     let since = if metadata.generation > 1 {
         Since::FirstSeenAfter(due)
