@@ -26,7 +26,10 @@ use std::{collections::BTreeMap, fs, path::Path};
 use alertkube::cluster::Object;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
-    api::{apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch, core::v1 as core, policy::v1 as policy},
+    api::{
+        apps::v1 as apps, autoscaling::v2 as autoscaling, batch::v1 as batch, core::v1 as core,
+        policy::v1 as policy,
+    },
     kube_aggregator::pkg::apis::apiregistration::v1::APIService as ApiService,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -97,7 +100,10 @@ fn read(path: &Path) -> History {
     for written in file.steps {
         let place = format!("{name}, {}", written.at);
         let at = time(&written.at).unwrap_or_else(|| panic!("{place}: not a time"));
-        assert!(steps.last().is_none_or(|(before, _)| *before <= at), "{place}: out of order");
+        assert!(
+            steps.last().is_none_or(|(before, _)| *before <= at),
+            "{place}: out of order"
+        );
         for mut object in written.objects {
             resolve(&mut object);
             let new = now.insert(key(&object), object.clone()).is_none();
@@ -126,7 +132,10 @@ fn read(path: &Path) -> History {
         }
     }
     let ends = time(&file.lasts).unwrap_or_else(|| panic!("{name}: lasts is no time"));
-    assert!(steps.last().is_some_and(|(last, _)| *last < ends), "{name}: it ends before its last step");
+    assert!(
+        steps.last().is_some_and(|(last, _)| *last < ends),
+        "{name}: it ends before its last step"
+    );
     History {
         name,
         sentence: file.history,
@@ -223,9 +232,15 @@ fn check(place: &str, object: &Value) {
         "APIService" => whole::<ApiService>(object),
         kind => panic!("{place}: no histories of {kind} are known: add it here, and to ksm.rs"),
     };
-    let whole = whole.unwrap_or_else(|e| panic!("{place}: {} is no object of its kind: {e}", key(object)));
+    let whole =
+        whole.unwrap_or_else(|e| panic!("{place}: {} is no object of its kind: {e}", key(object)));
     let lost = lost(object, &whole);
-    assert!(lost.is_none(), "{place}: {} has no field {}", key(object), lost.unwrap_or_default());
+    assert!(
+        lost.is_none(),
+        "{place}: {} has no field {}",
+        key(object),
+        lost.unwrap_or_default()
+    );
 }
 
 fn whole<K: DeserializeOwned + Serialize>(object: &Value) -> serde_json::Result<Value> {
@@ -236,17 +251,20 @@ fn whole<K: DeserializeOwned + Serialize>(object: &Value) -> serde_json::Result<
 fn lost(written: &Value, read: &Value) -> Option<String> {
     match (written, read) {
         (Value::Object(fields), Value::Object(read)) => {
-            fields.iter().find_map(|(name, value)| match read.get(name) {
-                Some(read) => lost(value, read).map(|path| format!("{name}.{path}")),
-                // Empty values are left out when the whole type is written.
-                None if matches!(value, Value::Array(items) if items.is_empty()) => None,
-                None if matches!(value, Value::Object(fields) if fields.is_empty()) => None,
-                None => Some(name.clone()),
-            })
+            fields
+                .iter()
+                .find_map(|(name, value)| match read.get(name) {
+                    Some(read) => lost(value, read).map(|path| format!("{name}.{path}")),
+                    // Empty values are left out when the whole type is written.
+                    None if matches!(value, Value::Array(items) if items.is_empty()) => None,
+                    None if matches!(value, Value::Object(fields) if fields.is_empty()) => None,
+                    None => Some(name.clone()),
+                })
         }
-        (Value::Array(items), Value::Array(read)) => {
-            items.iter().zip(read).find_map(|(item, read)| lost(item, read))
-        }
+        (Value::Array(items), Value::Array(read)) => items
+            .iter()
+            .zip(read)
+            .find_map(|(item, read)| lost(item, read)),
         _ => None,
     }
 }

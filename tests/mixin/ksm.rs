@@ -78,7 +78,13 @@ impl Samples {
     }
 
     /// One series for each status that a condition may have, and 1 for the one that it has.
-    fn push_statuses(&mut self, metric: &str, labels: &[(&str, &str)], label: &str, status: &Value) {
+    fn push_statuses(
+        &mut self,
+        metric: &str,
+        labels: &[(&str, &str)],
+        label: &str,
+        status: &Value,
+    ) {
         for known in ["true", "false", "unknown"] {
             let is = text(status).eq_ignore_ascii_case(known);
             let labels = [labels, &[(label, known)]].concat();
@@ -133,15 +139,30 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
             for (metric, value) in [
                 ("kube_statefulset_metadata_generation", &meta["generation"]),
                 ("kube_statefulset_replicas", &spec["replicas"]),
-                ("kube_statefulset_status_observed_generation", &status["observedGeneration"]),
-                ("kube_statefulset_status_replicas_ready", &status["readyReplicas"]),
-                ("kube_statefulset_status_replicas_updated", &status["updatedReplicas"]),
+                (
+                    "kube_statefulset_status_observed_generation",
+                    &status["observedGeneration"],
+                ),
+                (
+                    "kube_statefulset_status_replicas_ready",
+                    &status["readyReplicas"],
+                ),
+                (
+                    "kube_statefulset_status_replicas_updated",
+                    &status["updatedReplicas"],
+                ),
             ] {
                 samples.push(metric, &[], number(value));
             }
             for (metric, revision) in [
-                ("kube_statefulset_status_current_revision", &status["currentRevision"]),
-                ("kube_statefulset_status_update_revision", &status["updateRevision"]),
+                (
+                    "kube_statefulset_status_current_revision",
+                    &status["currentRevision"],
+                ),
+                (
+                    "kube_statefulset_status_update_revision",
+                    &status["updateRevision"],
+                ),
             ] {
                 samples.push(metric, &[("revision", text(revision))], 1.0);
             }
@@ -149,11 +170,23 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
         // docs/metrics/workload/daemonset-metrics.md
         "DaemonSet" => {
             for (metric, field) in [
-                ("kube_daemonset_status_current_number_scheduled", "currentNumberScheduled"),
-                ("kube_daemonset_status_desired_number_scheduled", "desiredNumberScheduled"),
+                (
+                    "kube_daemonset_status_current_number_scheduled",
+                    "currentNumberScheduled",
+                ),
+                (
+                    "kube_daemonset_status_desired_number_scheduled",
+                    "desiredNumberScheduled",
+                ),
                 ("kube_daemonset_status_number_available", "numberAvailable"),
-                ("kube_daemonset_status_number_misscheduled", "numberMisscheduled"),
-                ("kube_daemonset_status_updated_number_scheduled", "updatedNumberScheduled"),
+                (
+                    "kube_daemonset_status_number_misscheduled",
+                    "numberMisscheduled",
+                ),
+                (
+                    "kube_daemonset_status_updated_number_scheduled",
+                    "updatedNumberScheduled",
+                ),
             ] {
                 samples.push(metric, &[], number(&status[field]));
             }
@@ -173,10 +206,22 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
         // docs/metrics/workload/horizontalpodautoscaler-metrics.md
         "HorizontalPodAutoscaler" => {
             for (metric, value) in [
-                ("kube_horizontalpodautoscaler_spec_max_replicas", &spec["maxReplicas"]),
-                ("kube_horizontalpodautoscaler_spec_min_replicas", &spec["minReplicas"]),
-                ("kube_horizontalpodautoscaler_status_current_replicas", &status["currentReplicas"]),
-                ("kube_horizontalpodautoscaler_status_desired_replicas", &status["desiredReplicas"]),
+                (
+                    "kube_horizontalpodautoscaler_spec_max_replicas",
+                    &spec["maxReplicas"],
+                ),
+                (
+                    "kube_horizontalpodautoscaler_spec_min_replicas",
+                    &spec["minReplicas"],
+                ),
+                (
+                    "kube_horizontalpodautoscaler_status_current_replicas",
+                    &status["currentReplicas"],
+                ),
+                (
+                    "kube_horizontalpodautoscaler_status_desired_replicas",
+                    &status["desiredReplicas"],
+                ),
             ] {
                 samples.push(metric, &[], number(value));
             }
@@ -189,8 +234,14 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
         // docs/metrics/policy/poddisruptionbudget-metrics.md
         "PodDisruptionBudget" => {
             for (metric, field) in [
-                ("kube_poddisruptionbudget_status_current_healthy", "currentHealthy"),
-                ("kube_poddisruptionbudget_status_desired_healthy", "desiredHealthy"),
+                (
+                    "kube_poddisruptionbudget_status_current_healthy",
+                    "currentHealthy",
+                ),
+                (
+                    "kube_poddisruptionbudget_status_desired_healthy",
+                    "desiredHealthy",
+                ),
             ] {
                 samples.push(metric, &[], number(&status[field]));
             }
@@ -218,7 +269,11 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
         "APIService" => {
             let available = find(&status["conditions"], "Available");
             let is_unavailable = available.is_some_and(|condition| condition["status"] != "True");
-            samples.push("aggregator_unavailable_apiservice", &[], number_of(is_unavailable));
+            samples.push(
+                "aggregator_unavailable_apiservice",
+                &[],
+                number_of(is_unavailable),
+            );
         }
         kind => panic!("no metrics of {kind} are known: add them here"),
     }
@@ -238,7 +293,11 @@ fn pod(pod: &Value, samples: &mut Samples) {
     // Told of a closed set of reasons, of which the mixin asks for one.
     let gated = "SchedulingGated";
     let is = list(&status["conditions"]).any(|condition| condition["reason"] == gated);
-    samples.push("kube_pod_status_reason", &[("reason", gated)], number_of(is));
+    samples.push(
+        "kube_pod_status_reason",
+        &[("reason", gated)],
+        number_of(is),
+    );
     let owner = list(&meta["ownerReferences"]).next();
     let owner = owner.map_or("<none>", |owner| text(&owner["kind"]));
     samples.push("kube_pod_owner", &[("owner_kind", owner)], 1.0);
@@ -255,7 +314,11 @@ fn pod(pod: &Value, samples: &mut Samples) {
 /// docs/metrics/cluster/node-metrics.md
 fn node(node: &Value, samples: &mut Samples) {
     let unschedulable = node["spec"]["unschedulable"] == true;
-    samples.push("kube_node_spec_unschedulable", &[], number_of(unschedulable));
+    samples.push(
+        "kube_node_spec_unschedulable",
+        &[],
+        number_of(unschedulable),
+    );
     for taint in list(&node["spec"]["taints"]) {
         let labels = ["key", "value", "effect"].map(|name| (name, text(&taint[name])));
         samples.push("kube_node_spec_taint", &labels, 1.0);

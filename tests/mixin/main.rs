@@ -86,6 +86,16 @@ pub enum Difference {
     Later,
 }
 
+/// Alerts of the mixin that alertkube has not.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    /// Their names.
+    pub alerts: Vec<String>,
+    /// Why it has not.
+    pub why: String,
+}
+
 /// Why they differ, in some histories.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -103,7 +113,19 @@ fn every_difference_to_kubernetes_mixin_has_its_reason_and_is_on_the_page() {
     let histories = history::all(&folder().join("histories"));
     let firing = promtool::firing(&histories, &rules_file);
     let mut reasons = read_reasons();
+    let others = read_others();
     let mut faults = Vec::new();
+    for (history, name) in histories
+        .iter()
+        .flat_map(|h| h.about.iter().map(move |name| (h, name)))
+    {
+        if alerts.iter().all(|alert| alert.name != *name) {
+            faults.push(format!(
+                "{}: is about {name}, which rules.yaml has not",
+                history.name
+            ));
+        }
+    }
     let mut outcomes = Vec::new();
     for alert in &alerts {
         for history in &histories {
@@ -123,7 +145,8 @@ fn every_difference_to_kubernetes_mixin_has_its_reason_and_is_on_the_page() {
                     Verdict::Differs(found, why)
                 }
                 (found, reason) => {
-                    let (found, reason) = (found.map(Difference::as_str), reason.map(|r| r.0.as_str()));
+                    let (found, reason) =
+                        (found.map(Difference::as_str), reason.map(|r| r.0.as_str()));
                     faults.push(format!(
                         "{} {}: alertkube {own:?}, the mixin {theirs:?}: that is {}, and reasons.yaml has {}; others: {ours:?}",
                         key.1,
@@ -147,19 +170,31 @@ fn every_difference_to_kubernetes_mixin_has_its_reason_and_is_on_the_page() {
         }
     }
     for (history, alert) in reasons.keys() {
-        faults.push(format!("{alert} {history}: reasons.yaml has a reason, but there is nothing to compare"));
+        faults.push(format!(
+            "{alert} {history}: reasons.yaml has a reason, but there is nothing to compare"
+        ));
     }
     for alert in &alerts {
-        let rows = || outcomes.iter().filter(|outcome| outcome.alert == alert.name);
+        let rows = || {
+            outcomes
+                .iter()
+                .filter(|outcome| outcome.alert == alert.name)
+        };
         if !rows().any(|row| !row.ours.is_empty() && !row.theirs.is_empty()) {
             faults.push(format!("{}: no history in which both fire", alert.name));
         }
+        if rows().all(|row| row.verdict == Verdict::Alike) {
+            faults.push(format!("{}: no history in which they differ", alert.name));
+        }
         if !rows().any(|row| row.ours.is_empty() && row.history.about.contains(&alert.name)) {
-            faults.push(format!("{}: no history about it in which alertkube is quiet", alert.name));
+            faults.push(format!(
+                "{}: no history about it in which alertkube is quiet",
+                alert.name
+            ));
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
-    assert_page(&page::render(&alerts, &outcomes));
+    assert_page(&page::render(&alerts, &outcomes, &others));
 }
 
 fn folder() -> PathBuf {
@@ -185,14 +220,33 @@ fn read_rules(path: &Path) -> Vec<Prometheus> {
     let file: File = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let rules = file.groups.into_iter().flat_map(|group| group.rules);
     let alerts = rules.map(|rule| {
-        assert!(rules::named(&rule.alert).is_some(), "alertkube has no {}", rule.alert);
+        assert!(
+            rules::named(&rule.alert).is_some(),
+            "alertkube has no {}",
+            rule.alert
+        );
         Prometheus {
-            r#for: rule.r#for.map(|r#for| r#for.parse().unwrap()).unwrap_or_default(),
+            r#for: rule
+                .r#for
+                .map(|r#for| r#for.parse().unwrap())
+                .unwrap_or_default(),
             severity: rule.labels["severity"].clone(),
             name: rule.alert,
         }
     });
     alerts.collect()
+}
+
+fn read_others() -> Vec<Others> {
+    let text = fs::read_to_string(folder().join("others.yaml")).unwrap();
+    let others: Vec<Others> = serde_saphyr::from_str(&text).unwrap();
+    for name in others.iter().flat_map(|others| &others.alerts) {
+        assert!(
+            rules::named(name).is_none(),
+            "alertkube has {name}: it belongs into rules.yaml, not into others.yaml"
+        );
+    }
+    others
 }
 
 /// By history and alert.
@@ -233,7 +287,10 @@ fn ours(history: &History) -> BTreeMap<String, Vec<Episode>> {
         match notice.transition {
             Transition::Fired => {
                 if standing.is_empty() {
-                    let episode = Episode { from: at, until: None };
+                    let episode = Episode {
+                        from: at,
+                        until: None,
+                    };
                     episodes.entry(name).or_default().push(episode);
                 }
                 standing.insert(key);
@@ -260,7 +317,10 @@ fn theirs(history: &History, firing: Option<&Vec<usize>>) -> Vec<Episode> {
     let last = ksm::scrapes(history) - 1;
     runs.map(|run| Episode {
         from: time(run[0]),
-        until: run.last().filter(|end| **end < last).map(|end| time(end + 1)),
+        until: run
+            .last()
+            .filter(|end| **end < last)
+            .map(|end| time(end + 1)),
     })
     .collect()
 }

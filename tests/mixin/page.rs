@@ -4,15 +4,19 @@ use std::fmt::Write as _;
 
 use alertkube::rules::{self, Rule};
 
-use crate::{Difference, Episode, Outcome, Prometheus, Verdict};
+use crate::{Difference, Episode, Others, Outcome, Prometheus, Verdict};
 
 /// The page, as Markdown.
-pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>]) -> String {
+pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>], others: &[Others]) -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("\n## The alerts\n\n");
     page.push_str("| alert | alertkube | kubernetes-mixin | differs in |\n|---|---|---|---|\n");
     for alert in alerts {
-        let rows = || outcomes.iter().filter(|outcome| outcome.alert == alert.name);
+        let rows = || {
+            outcomes
+                .iter()
+                .filter(|outcome| outcome.alert == alert.name)
+        };
         let count = rows().filter(|row| row.verdict != Verdict::Alike).count();
         let rule = rules::named(&alert.name).expect("checked by the test");
         writeln!(
@@ -32,19 +36,29 @@ pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>]) -> String {
         let rule = rules::named(&alert.name).expect("checked by the test");
         section(&mut page, rule, outcomes);
     }
+    page.push_str(
+        "\n## What alertkube has not\n\n| alerts of kubernetes-mixin | why |\n|---|---|\n",
+    );
+    for others in others {
+        let (names, why) = (others.alerts.join(", "), &others.why);
+        writeln!(page, "| {names} | {why} |").expect("a string takes all");
+    }
     page
 }
 
 const INTRODUCTION: &str = "\
 # alertkube next to kubernetes-mixin
 
-alertkube has alerts that [kubernetes-mixin](https://github.com/kubernetes-sigs/kubernetes-mixin) has, too, under the same names. This page shows
-where they differ, and why. It is the result of a test, and written by it: `tests/mixin/histories/` says what happened to some objects; the one half of the test
-shows them to alertkube, the other half makes the series of kube-state-metrics of them, scraped every 30 seconds, and lets Prometheus
-evaluate the mixin's conditions (`tests/mixin/rules.yaml`) as often. It does so in the moment of the scrape, and nothing is late: in a cluster, the mixin's times are up to a minute later.
+Many alerts of alertkube are also in [kubernetes-mixin](https://github.com/kubernetes-sigs/kubernetes-mixin), under the same names. This page says where the two differ, and why.
 
-Times count from the moment at which things go wrong. `5m – 20m` is an alert that fires after 5 minutes and is over after 20; without the second time, it still fires when
-the history ends. `–` is no alert. What alertkube sends instead, or beside it, is in parentheses. A difference of up to one minute is none.
+A test has written it. `tests/mixin/histories/` says what happens to some objects. The test shows that to alertkube; and it makes the series of kube-state-metrics of it, scraped
+every 30 seconds, and lets Prometheus (`promtool test rules`) evaluate the mixin's conditions as often. Their facts are the mixin's, the expressions are the test's own
+(`tests/mixin/rules.yaml`). Nothing is late in the test. In a cluster, scrapes and evaluations make the mixin's times up to a minute later.
+
+Times count from the moment at which things go wrong. `5m – 20m` is an alert that fires after 5 minutes and is over after 20. Without the second time, it still fires
+when the history ends. `–` is no alert. In parentheses is what alertkube sends instead. A difference of up to one minute counts as none.
+
+All of alertkube's times can be changed by its configuration. Here are its defaults, and those of the mixin.
 ";
 
 fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
@@ -70,7 +84,9 @@ fn episodes(episodes: &[Episode]) -> String {
     }
     let written = episodes.iter().map(|episode| {
         let until = episode.until.map(duration).unwrap_or_default();
-        format!("{} – {until}", duration(episode.from)).trim_end().to_owned()
+        format!("{} – {until}", duration(episode.from))
+            .trim_end()
+            .to_owned()
     });
     written.collect::<Vec<_>>().join(", ")
 }

@@ -44,7 +44,9 @@ pub fn firing(histories: &[History], rules: &Path) -> Firing {
 /// Reads what was got from lines like `got: {alertname="A", history="h", scrape="7"} 1E+00, {...} 1E+00`.
 fn read(said: &str) -> Firing {
     let mut firing = Firing::new();
-    let got = said.lines().filter_map(|line| line.trim().strip_prefix("got: "));
+    let got = said
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("got: "));
     for sample in got.flat_map(|got| got.split('{').skip(1)) {
         let label = |name: &str| {
             let (_, after) = sample.split_once(&format!("{name}=\""))?;
@@ -87,7 +89,8 @@ fn test(history: &History, series: &[Series], expected: &Firing) -> Value {
         .collect();
     let name = &history.name;
     let expressions = (0..ksm::scrapes(history)).map(|scrape| {
-        let labels = |alert: &str| format!("{{alertname={alert:?},history={name:?},scrape=\"{scrape}\"}}");
+        let labels =
+            |alert: &str| format!("{{alertname={alert:?},history={name:?},scrape=\"{scrape}\"}}");
         let samples: Vec<Value> = expected
             .iter()
             .filter(|((history, _), scrapes)| history == name && scrapes.contains(&scrape))
@@ -141,7 +144,9 @@ fn program() -> PathBuf {
         return program;
     }
     let ci = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/run")).unwrap();
-    let version = ci.lines().find_map(|line| line.strip_prefix("readonly promtool_version="));
+    let version = ci
+        .lines()
+        .find_map(|line| line.strip_prefix("readonly promtool_version="));
     let version = version.expect(".ci/run says which version of promtool it builds");
     eprintln!("building promtool {version} for the tests: some minutes the first time");
     // To another place until it is whole, so that a build that is killed leaves nothing that looks like a program.
