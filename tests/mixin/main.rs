@@ -41,8 +41,8 @@ pub struct Episode {
 pub struct Prometheus {
     /// Its name.
     pub name: String,
-    /// For how long its condition must hold.
-    pub r#for: SignedDuration,
+    /// After what time it fires: its `for`, or what its condition itself waits for.
+    pub after: SignedDuration,
     /// Its severity.
     pub severity: String,
 }
@@ -216,6 +216,8 @@ fn read_rules(path: &Path) -> Vec<Prometheus> {
         #[serde(default)]
         r#for: Option<String>,
         labels: BTreeMap<String, String>,
+        #[serde(default)]
+        annotations: BTreeMap<String, String>,
     }
     let file: File = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let rules = file.groups.into_iter().flat_map(|group| group.rules);
@@ -225,10 +227,10 @@ fn read_rules(path: &Path) -> Vec<Prometheus> {
             "alertkube has no {}",
             rule.alert
         );
+        let after = rule.annotations.get("after").or(rule.r#for.as_ref());
         Prometheus {
-            r#for: rule
-                .r#for
-                .map(|r#for| r#for.parse().unwrap())
+            after: after
+                .map(|after| after.parse().unwrap())
                 .unwrap_or_default(),
             severity: rule.labels["severity"].clone(),
             name: rule.alert,

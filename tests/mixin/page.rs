@@ -27,7 +27,7 @@ pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>], others: &[Others]
             severity = rule.severity,
             ours = after(i64::try_from(rule.r#for.as_secs()).unwrap_or(i64::MAX)),
             theirs_severity = alert.severity,
-            theirs = after(alert.r#for.as_secs()),
+            theirs = after(alert.after.as_secs()),
             all = rows().count(),
         )
         .expect("a string takes all");
@@ -58,7 +58,7 @@ every 30 seconds, and lets Prometheus (`promtool test rules`) evaluate the mixin
 Times count from the moment at which things go wrong. `5m – 20m` is an alert that fires after 5 minutes and is over after 20. Without the second time, it still fires
 when the history ends. `–` is no alert. In parentheses is what alertkube sends instead. A difference of up to one minute counts as none.
 
-All of alertkube's times can be changed by its configuration. Here are its defaults, and those of the mixin.
+Both can be configured. Here are their defaults.
 ";
 
 fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
