@@ -2,6 +2,8 @@
 //!
 //! Names and labels are those of kube-state-metrics' `docs/metrics/`, one file a kind; which file is said at each kind. One metric is of kube-apiserver itself.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::history::{History, ORIGIN, Step};
@@ -71,10 +73,17 @@ impl Samples {
     fn push(&mut self, metric: &str, labels: &[(&str, &str)], value: f64) {
         let mut id = format!("{metric}{{{}", self.labels);
         for (name, value) in labels {
-            id.push_str(&format!(",{name}={value:?}"));
+            write!(id, ",{name}={value:?}").unwrap();
         }
         id.push('}');
         self.all.push((id, value));
+    }
+
+    /// Numbers of the object, each with the end of its metric's name.
+    fn push_numbers(&mut self, prefix: &str, numbers: &[(&str, &Value)]) {
+        for (end, value) in numbers {
+            self.push(&format!("{prefix}{end}"), &[], number(value));
+        }
     }
 
     /// One series for each status that a condition may have, and 1 for the one that it has.
@@ -95,7 +104,7 @@ impl Samples {
 
 /// What is told of the object, at any time. `start` is the time that `promtool` counts from, in Unix seconds: to it, that is 0.
 fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
-    let (meta, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+    let (meta, _, _) = parts(object);
     let kind = text(&object["kind"]);
     let label = match kind {
         "APIService" => "name".to_owned(),
@@ -104,7 +113,7 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
     };
     let mut labels = format!("{label}={:?}", text(&meta["name"]));
     if let Some(namespace) = meta["namespace"].as_str() {
-        labels.push_str(&format!(",namespace={namespace:?}"));
+        write!(labels, ",namespace={namespace:?}").unwrap();
     }
     let mut samples = Samples {
         labels,
@@ -113,168 +122,15 @@ fn samples(object: &Value, start: i64) -> Vec<(String, f64)> {
     match kind {
         "Pod" => pod(object, &mut samples),
         "Node" => node(object, &mut samples),
-        // docs/metrics/workload/deployment-metrics.md
-        "Deployment" => {
-            let deployment = |metric: &str| format!("kube_deployment_{metric}");
-            for (metric, value) in [
-                ("metadata_generation", &meta["generation"]),
-                ("spec_replicas", &spec["replicas"]),
-                ("status_observed_generation", &status["observedGeneration"]),
-                ("status_replicas_available", &status["availableReplicas"]),
-                ("status_replicas_updated", &status["updatedReplicas"]),
-            ] {
-                samples.push(&deployment(metric), &[], number(value));
-            }
-            for condition in list(&status["conditions"]) {
-                let labels = [
-                    ("condition", text(&condition["type"])),
-                    ("reason", text(&condition["reason"])),
-                ];
-                let metric = "kube_deployment_status_condition";
-                samples.push_statuses(metric, &labels, "status", &condition["status"]);
-            }
-        }
-        // docs/metrics/workload/statefulset-metrics.md
-        "StatefulSet" => {
-            for (metric, value) in [
-                ("kube_statefulset_metadata_generation", &meta["generation"]),
-                ("kube_statefulset_replicas", &spec["replicas"]),
-                (
-                    "kube_statefulset_status_observed_generation",
-                    &status["observedGeneration"],
-                ),
-                (
-                    "kube_statefulset_status_replicas_ready",
-                    &status["readyReplicas"],
-                ),
-                (
-                    "kube_statefulset_status_replicas_updated",
-                    &status["updatedReplicas"],
-                ),
-            ] {
-                samples.push(metric, &[], number(value));
-            }
-            for (metric, revision) in [
-                (
-                    "kube_statefulset_status_current_revision",
-                    &status["currentRevision"],
-                ),
-                (
-                    "kube_statefulset_status_update_revision",
-                    &status["updateRevision"],
-                ),
-            ] {
-                samples.push(metric, &[("revision", text(revision))], 1.0);
-            }
-        }
-        // docs/metrics/workload/daemonset-metrics.md
-        "DaemonSet" => {
-            for (metric, field) in [
-                (
-                    "kube_daemonset_status_current_number_scheduled",
-                    "currentNumberScheduled",
-                ),
-                (
-                    "kube_daemonset_status_desired_number_scheduled",
-                    "desiredNumberScheduled",
-                ),
-                ("kube_daemonset_status_number_available", "numberAvailable"),
-                (
-                    "kube_daemonset_status_number_misscheduled",
-                    "numberMisscheduled",
-                ),
-                (
-                    "kube_daemonset_status_updated_number_scheduled",
-                    "updatedNumberScheduled",
-                ),
-            ] {
-                samples.push(metric, &[], number(&status[field]));
-            }
-        }
-        // docs/metrics/workload/job-metrics.md
-        "Job" => {
-            samples.push("kube_job_status_active", &[], number(&status["active"]));
-            if let Some(started) = status["startTime"].as_str() {
-                let started: jiff::Timestamp = started.parse().unwrap();
-                let metric = "kube_job_status_start_time";
-                samples.push(metric, &[], (started.as_second() - start) as f64);
-            }
-            for failed in list(&status["conditions"]).filter(|c| c["type"] == "Failed") {
-                samples.push_statuses("kube_job_failed", &[], "condition", &failed["status"]);
-            }
-        }
-        // docs/metrics/workload/horizontalpodautoscaler-metrics.md
-        "HorizontalPodAutoscaler" => {
-            for (metric, value) in [
-                (
-                    "kube_horizontalpodautoscaler_spec_max_replicas",
-                    &spec["maxReplicas"],
-                ),
-                (
-                    "kube_horizontalpodautoscaler_spec_min_replicas",
-                    &spec["minReplicas"],
-                ),
-                (
-                    "kube_horizontalpodautoscaler_status_current_replicas",
-                    &status["currentReplicas"],
-                ),
-                (
-                    "kube_horizontalpodautoscaler_status_desired_replicas",
-                    &status["desiredReplicas"],
-                ),
-            ] {
-                samples.push(metric, &[], number(value));
-            }
-            for condition in list(&status["conditions"]) {
-                let metric = "kube_horizontalpodautoscaler_status_condition";
-                let labels = [("condition", text(&condition["type"]))];
-                samples.push_statuses(metric, &labels, "status", &condition["status"]);
-            }
-        }
-        // docs/metrics/policy/poddisruptionbudget-metrics.md
-        "PodDisruptionBudget" => {
-            for (metric, field) in [
-                (
-                    "kube_poddisruptionbudget_status_current_healthy",
-                    "currentHealthy",
-                ),
-                (
-                    "kube_poddisruptionbudget_status_desired_healthy",
-                    "desiredHealthy",
-                ),
-            ] {
-                samples.push(metric, &[], number(&status[field]));
-            }
-        }
-        // docs/metrics/policy/resourcequota-metrics.md
-        "ResourceQuota" => {
-            for r#type in ["hard", "used"] {
-                for (resource, quantity) in status[r#type].as_object().into_iter().flatten() {
-                    let labels = [("resource", resource.as_str()), ("type", r#type)];
-                    let value = text(quantity).parse();
-                    let value = value.expect("histories write quantities without a unit");
-                    samples.push("kube_resourcequota", &labels, value);
-                }
-            }
-        }
-        // docs/metrics/storage/persistentvolume-metrics.md
-        "PersistentVolume" => {
-            for phase in ["Pending", "Available", "Bound", "Released", "Failed"] {
-                let metric = "kube_persistentvolume_status_phase";
-                let is = status["phase"] == phase;
-                samples.push(metric, &[("phase", phase)], number_of(is));
-            }
-        }
-        // kube-apiserver: kube-aggregator, `pkg/controllers/status/metrics`.
-        "APIService" => {
-            let available = find(&status["conditions"], "Available");
-            let is_unavailable = available.is_some_and(|condition| condition["status"] != "True");
-            samples.push(
-                "aggregator_unavailable_apiservice",
-                &[],
-                number_of(is_unavailable),
-            );
-        }
+        "Deployment" => deployment(object, &mut samples),
+        "StatefulSet" => stateful_set(object, &mut samples),
+        "DaemonSet" => daemon_set(object, &mut samples),
+        "Job" => job(object, start, &mut samples),
+        "HorizontalPodAutoscaler" => autoscaler(object, &mut samples),
+        "PodDisruptionBudget" => disruption_budget(object, &mut samples),
+        "ResourceQuota" => quota(object, &mut samples),
+        "PersistentVolume" => volume(object, &mut samples),
+        "APIService" => api_service(object, &mut samples),
         kind => panic!("no metrics of {kind} are known: add them here"),
     }
     samples.all
@@ -328,6 +184,157 @@ fn node(node: &Value, samples: &mut Samples) {
         let metric = "kube_node_status_condition";
         samples.push_statuses(metric, &labels, "status", &condition["status"]);
     }
+}
+
+/// docs/metrics/workload/deployment-metrics.md
+fn deployment(deployment: &Value, samples: &mut Samples) {
+    let (meta, spec, status) = parts(deployment);
+    samples.push_numbers(
+        "kube_deployment_",
+        &[
+            ("metadata_generation", &meta["generation"]),
+            ("spec_replicas", &spec["replicas"]),
+            ("status_observed_generation", &status["observedGeneration"]),
+            ("status_replicas_available", &status["availableReplicas"]),
+            ("status_replicas_updated", &status["updatedReplicas"]),
+        ],
+    );
+    for condition in list(&status["conditions"]) {
+        let labels = [
+            ("condition", text(&condition["type"])),
+            ("reason", text(&condition["reason"])),
+        ];
+        let metric = "kube_deployment_status_condition";
+        samples.push_statuses(metric, &labels, "status", &condition["status"]);
+    }
+}
+
+/// docs/metrics/workload/statefulset-metrics.md
+fn stateful_set(set: &Value, samples: &mut Samples) {
+    let (meta, spec, status) = parts(set);
+    samples.push_numbers(
+        "kube_statefulset_",
+        &[
+            ("metadata_generation", &meta["generation"]),
+            ("replicas", &spec["replicas"]),
+            ("status_observed_generation", &status["observedGeneration"]),
+            ("status_replicas_ready", &status["readyReplicas"]),
+            ("status_replicas_updated", &status["updatedReplicas"]),
+        ],
+    );
+    let current = [("revision", text(&status["currentRevision"]))];
+    samples.push("kube_statefulset_status_current_revision", &current, 1.0);
+    let update = [("revision", text(&status["updateRevision"]))];
+    samples.push("kube_statefulset_status_update_revision", &update, 1.0);
+}
+
+/// docs/metrics/workload/daemonset-metrics.md
+fn daemon_set(set: &Value, samples: &mut Samples) {
+    let (_, _, status) = parts(set);
+    samples.push_numbers(
+        "kube_daemonset_status_",
+        &[
+            (
+                "current_number_scheduled",
+                &status["currentNumberScheduled"],
+            ),
+            (
+                "desired_number_scheduled",
+                &status["desiredNumberScheduled"],
+            ),
+            ("number_available", &status["numberAvailable"]),
+            ("number_misscheduled", &status["numberMisscheduled"]),
+            (
+                "updated_number_scheduled",
+                &status["updatedNumberScheduled"],
+            ),
+        ],
+    );
+}
+
+/// docs/metrics/workload/job-metrics.md
+fn job(job: &Value, start: i64, samples: &mut Samples) {
+    let (_, _, status) = parts(job);
+    samples.push_numbers("kube_job_status_", &[("active", &status["active"])]);
+    if let Some(started) = status["startTime"].as_str() {
+        let started: jiff::Timestamp = started.parse().unwrap();
+        let metric = "kube_job_status_start_time";
+        samples.push(metric, &[], (started.as_second() - start) as f64);
+    }
+    if let Some(failed) = find(&status["conditions"], "Failed") {
+        samples.push_statuses("kube_job_failed", &[], "condition", &failed["status"]);
+    }
+}
+
+/// docs/metrics/workload/horizontalpodautoscaler-metrics.md
+fn autoscaler(autoscaler: &Value, samples: &mut Samples) {
+    let (_, spec, status) = parts(autoscaler);
+    samples.push_numbers(
+        "kube_horizontalpodautoscaler_",
+        &[
+            ("spec_max_replicas", &spec["maxReplicas"]),
+            ("spec_min_replicas", &spec["minReplicas"]),
+            ("status_current_replicas", &status["currentReplicas"]),
+            ("status_desired_replicas", &status["desiredReplicas"]),
+        ],
+    );
+    for condition in list(&status["conditions"]) {
+        let metric = "kube_horizontalpodautoscaler_status_condition";
+        let labels = [("condition", text(&condition["type"]))];
+        samples.push_statuses(metric, &labels, "status", &condition["status"]);
+    }
+}
+
+/// docs/metrics/policy/poddisruptionbudget-metrics.md
+fn disruption_budget(budget: &Value, samples: &mut Samples) {
+    let (_, _, status) = parts(budget);
+    samples.push_numbers(
+        "kube_poddisruptionbudget_status_",
+        &[
+            ("current_healthy", &status["currentHealthy"]),
+            ("desired_healthy", &status["desiredHealthy"]),
+        ],
+    );
+}
+
+/// docs/metrics/policy/resourcequota-metrics.md
+fn quota(quota: &Value, samples: &mut Samples) {
+    let (_, _, status) = parts(quota);
+    for r#type in ["hard", "used"] {
+        for (resource, quantity) in status[r#type].as_object().into_iter().flatten() {
+            let labels = [("resource", resource.as_str()), ("type", r#type)];
+            let value = text(quantity).parse();
+            let value = value.expect("histories write quantities without a unit");
+            samples.push("kube_resourcequota", &labels, value);
+        }
+    }
+}
+
+/// docs/metrics/storage/persistentvolume-metrics.md
+fn volume(volume: &Value, samples: &mut Samples) {
+    let (_, _, status) = parts(volume);
+    for phase in ["Pending", "Available", "Bound", "Released", "Failed"] {
+        let is = number_of(status["phase"] == phase);
+        samples.push(
+            "kube_persistentvolume_status_phase",
+            &[("phase", phase)],
+            is,
+        );
+    }
+}
+
+/// kube-apiserver: kube-aggregator, `pkg/controllers/status/metrics`.
+fn api_service(service: &Value, samples: &mut Samples) {
+    let (_, _, status) = parts(service);
+    let available = find(&status["conditions"], "Available");
+    let is_unavailable = available.is_some_and(|condition| condition["status"] != "True");
+    let metric = "aggregator_unavailable_apiservice";
+    samples.push(metric, &[], number_of(is_unavailable));
+}
+
+/// Its metadata, spec and status.
+fn parts(object: &Value) -> (&Value, &Value, &Value) {
+    (&object["metadata"], &object["spec"], &object["status"])
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

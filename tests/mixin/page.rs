@@ -4,7 +4,11 @@ use std::fmt::Write as _;
 
 use alertkube::rules::{self, Rule};
 
-use crate::{Difference, Episode, Others, Outcome, Prometheus, Verdict};
+use crate::{
+    Outcome, Verdict,
+    files::{Others, Prometheus},
+    sides::Episode,
+};
 
 /// The page, as Markdown.
 pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>], others: &[Others]) -> String {
@@ -71,7 +75,7 @@ fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
         }
         let why = match &outcome.verdict {
             Verdict::Alike => "",
-            Verdict::Differs(_, why) => why,
+            Verdict::Differs(_, why) | Verdict::Unexplained(why) => why,
         };
         let (sentence, theirs) = (&outcome.history.sentence, episodes(&outcome.theirs));
         writeln!(page, "| {sentence} | {ours} | {theirs} | {why} |").expect("a string takes all");
@@ -110,16 +114,4 @@ pub fn duration(seconds: i64) -> String {
         }
     }
     if text == sign { "0s".to_owned() } else { text }
-}
-
-impl Difference {
-    /// The word for it in the file of reasons.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Quiet => "quiet",
-            Self::Alone => "alone",
-            Self::Earlier => "earlier",
-            Self::Later => "later",
-        }
-    }
 }

@@ -8,6 +8,7 @@ use std::{
     env,
     ffi::OsStr,
     fs::{self, File},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -148,7 +149,9 @@ fn program() -> PathBuf {
         .lines()
         .find_map(|line| line.strip_prefix("readonly promtool_version="));
     let version = version.expect(".ci/run says which version of promtool it builds");
-    eprintln!("building promtool {version} for the tests: some minutes the first time");
+    let mut stderr = io::stderr().lock();
+    let note = "for the tests: some minutes the first time";
+    writeln!(stderr, "building promtool {version} {note}").unwrap();
     // To another place until it is whole, so that a build that is killed leaves nothing that looks like a program.
     let unfinished = target.join("tools/unfinished");
     let module = format!("github.com/prometheus/prometheus/cmd/promtool@{version}");
