@@ -2,6 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use jiff::Timestamp;
+
+use super::{
+    engine::{CLUSTER, hash},
+    entry::Entry,
+};
+
 /// At least so many nodes of a cluster, or of a zone.
 const LEAST: usize = 3;
 
@@ -55,8 +62,17 @@ impl Census {
         self.nodes.remove(&node).is_some()
     }
 
+    /// Tells an alert about the cluster how many nodes it takes.
+    pub fn count(&self, entry: &mut Entry, now: Timestamp) {
+        if &*entry.key.subject.kind == CLUSTER {
+            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
+            let quorum = self.quorum(faulty.map(|(uid, _)| hash(uid)));
+            entry.set_quorum(quorum, now);
+        }
+    }
+
     /// How many nodes it takes until their fault is one of the cluster, if these have it: so many of the cluster, or of one of its zones.
-    pub fn quorum(&self, faulty: impl Iterator<Item = u64>) -> usize {
+    fn quorum(&self, faulty: impl Iterator<Item = u64>) -> usize {
         let share = |nodes: usize| nodes.div_ceil(ONE_OF).max(LEAST);
         let mut faulty_in: BTreeMap<&str, usize> = BTreeMap::new();
         for node in faulty {
@@ -64,10 +80,19 @@ impl Census {
                 *faulty_in.entry(&node.zone).or_default() += 1;
             }
         }
-        let of_zones = faulty_in.into_iter().filter_map(|(zone, faulty)| {
-            let nodes = self.nodes.values().filter(|node| *node.zone == *zone);
-            let share = share(nodes.count());
-            (faulty >= share).then_some(share)
+        // Most zones have no such node, and few others enough of them.
+        faulty_in.retain(|_, faulty| *faulty >= LEAST);
+        let mut nodes_in: BTreeMap<&str, usize> = BTreeMap::new();
+        if !faulty_in.is_empty() {
+            for node in self.nodes.values() {
+                if faulty_in.contains_key(&*node.zone) {
+                    *nodes_in.entry(&node.zone).or_default() += 1;
+                }
+            }
+        }
+        let of_zones = nodes_in.into_iter().filter_map(|(zone, nodes)| {
+            let share = share(nodes);
+            (faulty_in[zone] >= share).then_some(share)
         });
         of_zones
             .chain([share(self.nodes.len())])

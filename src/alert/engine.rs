@@ -54,12 +54,14 @@ pub struct Engine {
     /// The alerts about which something new was seen. They are decided together when time passes, because an alert with thousands of members would
     /// else be decided anew with each of them.
     pub(super) unsettled: BTreeSet<Arc<AlertKey>>,
+    /// The alerts that have begun or ceased to explain others, which are not looked at again yet.
+    pub(super) stirred: BTreeSet<Arc<AlertKey>>,
     /// When which alert must be looked at again.
     timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     pub(super) sights: BTreeMap<KindId, Sight>,
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
-    census: Census,
+    pub(super) census: Census,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
@@ -130,6 +132,7 @@ impl Engine {
             memos: BTreeMap::new(),
             touched: BTreeSet::new(),
             unsettled: BTreeSet::new(),
+            stirred: BTreeSet::new(),
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
             roll: None,
@@ -442,8 +445,15 @@ impl Engine {
         for look in due {
             self.look(&look.object, look.list, now);
         }
-        while let Some(key) = self.next_to_settle(now) {
-            self.settle(&key, now);
+        self.note_causes(now);
+        loop {
+            while let Some(key) = self.next_to_settle(now) {
+                self.settle(&key, now);
+            }
+            if self.stirred.is_empty() {
+                break;
+            }
+            self.explain_beyond();
         }
         if now >= self.next_prune {
             self.next_prune = after(now, PRUNE_EVERY);
@@ -520,11 +530,7 @@ impl Engine {
             .iter()
             .filter_map(|uid| entry.members.remove(uid))
             .collect();
-        if &*key.subject.kind == CLUSTER {
-            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
-            let quorum = self.census.quorum(faulty.map(|(uid, _)| hash(uid)));
-            entry.set_quorum(quorum);
-        }
+        self.census.count(entry, now);
         let last = left.iter().max_by_key(|member| member.ends_at);
         let transition = entry.decide(last.is_some_and(|member| member.gone), now);
         if let Some(transition) = transition {
@@ -541,11 +547,10 @@ impl Engine {
             }));
         }
         if entry.is_over() {
-            let reaches = entry.stood.1 && reaches_beyond(entry.rule);
-            self.alerts.remove(key);
-            if reaches {
-                self.explain_beyond(key);
+            if entry.stood.1 && reaches_beyond(entry.rule) {
+                self.stirred.insert(Arc::clone(key));
             }
+            self.alerts.remove(key);
         } else if let Some(deadline) = entry.next_deadline(now) {
             entry.deadline = Some(deadline);
             self.timers.insert((deadline, Arc::clone(key)));
@@ -553,7 +558,7 @@ impl Engine {
         for uid in over {
             self.leave(&uid, key);
         }
-        self.note_cause(key);
+        self.note_cause(key, now);
         self.urge(key, now);
     }
 
@@ -655,7 +660,7 @@ fn is_clear(sights: &BTreeMap<KindId, Sight>, kind: KindId) -> bool {
 }
 
 /// The hash of an object's UID.
-fn hash(uid: &str) -> u64 {
+pub(super) fn hash(uid: &str) -> u64 {
     let mut hasher = FnvHasher::default();
     hasher.write(uid.as_bytes());
     hasher.finish()

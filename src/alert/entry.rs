@@ -10,7 +10,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Resolution, Severity, State, Transition};
+use super::{Resolution, Severity, State, Transition, engine::CLUSTER};
 use crate::{
     cluster::{Object, ObjectRef, Subject, WorkloadType},
     rules::{Finding, Lasts, Rule, Since},
@@ -49,6 +49,8 @@ pub(super) struct Entry {
     pub stood: (bool, bool),
     /// Since when something that it explains is due: it fires with the first of its members that stands.
     pub urged: Option<Timestamp>,
+    /// How many members it takes, if the engine has counted what there is of their kind; else they say it themselves.
+    pub quorum: Option<usize>,
     /// The worst of what it explains, or has explained since it began.
     pub raised: Option<Severity>,
     /// What all its causes were last urged with, if it is inhibited.
@@ -67,6 +69,9 @@ pub(super) struct Fired {
     /// Since when no member shows this face; `None` while one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face_lost: Option<Timestamp>,
+    /// Since when fewer show the condition than it takes, of an alert about the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum_lost: Option<Timestamp>,
 }
 
 /// What an alert shows of its members: the worst of them.
@@ -270,9 +275,10 @@ impl Member {
         after(self.since, self.r#for)
     }
 
-    /// Whether it explains others.
+    /// Whether it explains others. What is gone is held, too: its replacement may show the same in a moment.
     pub const fn explains(&self, while_held: bool) -> bool {
-        !self.gone && (self.seen || while_held)
+        let is_counted = matches!(self.lasts, Lasts::UntilEvenIfGone(_));
+        (self.seen && !self.gone) || (while_held && !(self.gone && is_counted))
     }
 
     fn is_event(&self) -> bool {
@@ -302,10 +308,13 @@ impl Entry {
         shard_key: ShardKey,
         workload_type: WorkloadType,
     ) -> Self {
+        // Before the count, no number is enough.
+        let quorum = (&*key.subject.kind == CLUSTER).then_some(usize::MAX);
         Self {
             key,
             rule,
             shard_key,
+            quorum,
             workload_type,
             members: BTreeMap::new(),
             fired: None,
@@ -328,12 +337,12 @@ impl Entry {
         self.members.is_empty()
     }
 
-    /// How many members it takes now.
-    pub fn set_quorum(&mut self, quorum: usize) {
-        for member in self.members.values_mut() {
-            if member.quorum != quorum {
-                Arc::make_mut(member).quorum = quorum;
-            }
+    /// It takes so many members now.
+    pub fn set_quorum(&mut self, quorum: usize, now: Timestamp) {
+        self.quorum = Some(quorum);
+        let is_quorate = self.count_is_quorate();
+        if let Some(fired) = &mut self.fired {
+            fired.quorum_lost = (!is_quorate).then(|| fired.quorum_lost.unwrap_or(now));
         }
     }
 
@@ -368,12 +377,21 @@ impl Entry {
     /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
     pub fn is_quorate(&self) -> bool {
         // For nearly all rules, one is enough: asked for each of thousands of members, they must not be counted.
-        self.fired.is_some()
-            || self.rule.quorum <= 1
-            || is_quorum(|| {
-                let members = self.members.values().map(|member| &**member);
-                members.filter(|member| member.seen)
-            })
+        self.fired.is_some() || self.rule.quorum <= 1 || self.count_is_quorate()
+    }
+
+    /// Whether as many show the condition as it takes.
+    fn count_is_quorate(&self) -> bool {
+        self.is_quorum(|| {
+            let members = self.members.values().map(|member| &**member);
+            members.filter(|member| member.seen)
+        })
+    }
+
+    /// Whether it tells of this member. When many nodes were down at once and few are left, the next one that goes down is a fault of its own.
+    pub fn tells_of(&self, member: &Member) -> bool {
+        let lost = self.fired.as_ref().and_then(|fired| fired.quorum_lost);
+        lost.is_none_or(|lost| member.since <= lost)
     }
 
     /// What its causes are urged with: its severity, and since when it is due. `None` while it is not inhibited.
@@ -415,7 +433,7 @@ impl Entry {
     /// What it needs to fire, if it has it.
     fn fire(&self, now: Timestamp) -> Option<Fired> {
         let due: Vec<&Member> = self.due(now).collect();
-        let quorum = due.iter().map(|member| member.quorum).min()?.max(1);
+        let quorum = due.iter().map(|member| self.quorum(member)).min()?.max(1);
         let urged = self.urged.unwrap_or(Timestamp::MAX);
         let times = due
             .iter()
@@ -427,6 +445,7 @@ impl Entry {
             fires_at: *times.get(quorum - 1)?,
             face: self.face(now)?,
             face_lost: None,
+            quorum_lost: None,
         })
     }
 
@@ -540,7 +559,20 @@ impl Entry {
 
     /// Whether it would fire if nothing explained it. Not asked of one that fires.
     pub fn is_inhibited(&self, now: Timestamp) -> bool {
-        is_quorum(|| self.standing(now).filter(|member| self.is_due(member, now)))
+        self.is_quorum(|| self.standing(now).filter(|member| self.is_due(member, now)))
+    }
+
+    /// How many it takes, as this member has it.
+    fn quorum(&self, member: &Member) -> usize {
+        self.quorum.unwrap_or(member.quorum)
+    }
+
+    /// Whether these members are as many as it takes.
+    fn is_quorum<'a, M: Iterator<Item = &'a Member>>(&self, members: impl Fn() -> M) -> bool {
+        members()
+            .map(|member| self.quorum(member))
+            .min()
+            .is_some_and(|quorum| members().count() >= quorum)
     }
 
     /// When it fires if nothing changes: when as many members are due as it takes.
@@ -550,7 +582,7 @@ impl Entry {
         }
         let mut times: Vec<(Timestamp, usize)> = self
             .standing(now)
-            .map(|member| (member.fires_at(), member.quorum))
+            .map(|member| (member.fires_at(), self.quorum(member)))
             .collect();
         times.sort_unstable();
         let mut quorum = usize::MAX;
@@ -577,12 +609,4 @@ impl Entry {
             .filter(|&time| time > now)
             .min()
     }
-}
-
-/// Whether these members are as many as it takes.
-fn is_quorum<'a, M: Iterator<Item = &'a Member>>(members: impl Fn() -> M) -> bool {
-    members()
-        .map(|member| member.quorum)
-        .min()
-        .is_some_and(|quorum| members().count() >= quorum)
 }

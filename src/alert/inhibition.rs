@@ -1,6 +1,9 @@
 //! What is explained now, by what, and what follows from it. Which rules explain which: see [`cause`](super::cause).
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
@@ -34,7 +37,9 @@ impl Engine {
             return;
         };
         if effect.urging.is_some() {
+            // It may be explained by others now, which have to fire in place of those before.
             effect.looked_at.insert(uid.into());
+            self.unsettled.insert(Arc::clone(key));
         }
         if let Some(member) = effect.member_mut(uid)
             && member.explained != explained
@@ -64,7 +69,7 @@ impl Engine {
             let because = cause.members.get(uid)?;
             let held = how.while_held && cause.fired.is_some();
             let explains = fits && because.explains(held) && cause.is_quorate();
-            explains.then_some((cause, how.urged))
+            (explains && cause.tells_of(because)).then_some((cause, how.urged))
         });
         let subject = &effect.key.subject;
         let of_subject = self
@@ -99,67 +104,77 @@ impl Engine {
         of_object.chain(beyond)
     }
 
-    /// An alert has begun or ceased to explain others, beyond its objects: they are looked at again. It is rare for nodes, claims and namespaces, and so these
-    /// have no index.
-    pub(super) fn explain_beyond(&mut self, cause: &AlertKey) {
-        let subject = &cause.subject;
-        let mut reached: Vec<(Arc<AlertKey>, Box<str>)> = Vec::new();
+    /// Looks again at what is explained by the alerts that have begun or ceased to explain others, beyond their objects. There is no index of who is on a node, needs a
+    /// claim or is in a namespace: all alerts are gone through, but once for all such causes, since a storm brings many of them at once.
+    pub(super) fn explain_beyond(&mut self) {
+        let causes = std::mem::take(&mut self.stirred);
+        let mut reached: BTreeSet<(Arc<AlertKey>, Box<str>)> = BTreeSet::new();
         let mut reach = |entry: &Entry, fits: &dyn Fn(&Member) -> bool| {
             let members = entry.members.iter().filter(|(_, member)| fits(member));
             reached.extend(members.map(|(uid, _)| (Arc::clone(&entry.key), uid.clone())));
         };
-        for entry in self.about(subject.clone()) {
-            reach(entry, &|_| true);
+        let mut nodes: HashSet<&str> = HashSet::new();
+        let mut claims: HashSet<(&str, &str)> = HashSet::new();
+        let mut namespaces: HashSet<&str> = HashSet::new();
+        for cause in &causes {
+            let subject = &cause.subject;
+            for entry in self.about(subject.clone()) {
+                reach(entry, &|_| true);
+            }
+            match &*subject.kind {
+                "Node" => _ = nodes.insert(&*subject.name),
+                "PersistentVolumeClaim" => _ = claims.insert((&*subject.namespace, &*subject.name)),
+                "Namespace" => _ = namespaces.insert(&*subject.name),
+                _ => {}
+            }
         }
-        match &*subject.kind {
-            "Node" => {
-                for entry in self.alerts.values() {
-                    reach(entry, &|member| member.node == subject.name);
-                }
+        if !(nodes.is_empty() && claims.is_empty() && namespaces.is_empty()) {
+            for entry in self.alerts.values() {
+                let namespace = &*entry.key.subject.namespace;
+                let in_namespace = namespaces.contains(namespace);
+                reach(entry, &|member| {
+                    let mut needs = member.claims.iter();
+                    in_namespace
+                        || nodes.contains(&*member.node)
+                        || needs.any(|claim| claims.contains(&(namespace, &**claim)))
+                });
             }
-            "PersistentVolumeClaim" => {
-                let in_namespace =
-                    |entry: &&Entry| entry.key.subject.namespace == subject.namespace;
-                for entry in self.alerts.values().filter(in_namespace) {
-                    reach(entry, &|member| member.claims.contains(&subject.name));
-                }
-            }
-            "Namespace" => {
-                for entry in self.alerts.values() {
-                    reach(entry, &|_| entry.key.subject.namespace == subject.name);
-                }
-            }
-            _ => {}
         }
         for (key, uid) in reached {
             self.explain_member(&key, &uid);
         }
     }
 
-    /// Notes whether an alert explains others, beyond its objects, and what follows if that has changed.
-    pub(super) fn note_cause(&mut self, key: &Arc<AlertKey>) {
+    /// Notes which of the alerts about which something new was seen explain others, before any of them is decided: else it would depend on their order what fires.
+    pub(super) fn note_causes(&mut self, now: Timestamp) {
+        for key in self.unsettled.iter().cloned().collect::<Vec<_>>() {
+            self.note_cause(&key, now);
+        }
+        self.explain_beyond();
+    }
+
+    /// Notes whether an alert explains others, and what is to be looked at again if that has changed.
+    pub(super) fn note_cause(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
+        self.census.count(entry, now);
         if !entry.note_standing() {
             return;
         }
-        if entry.rule.quorum > 1 {
+        let rule = entry.rule;
+        if rule.quorum > 1 {
             // Its own objects are looked at whenever they change, but not when others do.
             for uid in entry.members.keys().cloned().collect::<Vec<_>>() {
                 self.explain(&uid);
             }
         }
-        if self
-            .alerts
-            .get(key)
-            .is_some_and(|entry| reaches_beyond(entry.rule))
-        {
-            self.explain_beyond(key);
+        if reaches_beyond(rule) {
+            self.stirred.insert(Arc::clone(key));
         }
     }
 
-    /// An alert that would fire if nothing explained it makes its causes fire.
+    /// An alert that would fire if nothing explained it makes its causes fire. Not those that stand beside one of which somebody knows: they have their own time.
     pub(super) fn urge(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
         let Some(effect) = self.alerts.get_mut(key) else {
             return;
@@ -176,19 +191,40 @@ impl Engine {
         let Some(effect) = self.alerts.get(key) else {
             return;
         };
+        let mut told: BTreeMap<&AlertKey, bool> = BTreeMap::new();
+        let mut urged: BTreeSet<Arc<AlertKey>> = BTreeSet::new();
         let members = effect.members.iter();
-        let causes: BTreeSet<_> = members
-            .filter(|(uid, member)| member.explained && is_news(uid))
-            .flat_map(|(uid, member)| self.causes(effect, uid, member))
-            .filter(|(_, urged)| *urged)
-            .map(|(cause, _)| Arc::clone(&cause.key))
-            .collect();
-        for cause in causes {
+        for (uid, member) in members.filter(|(uid, member)| member.explained && is_news(uid)) {
+            let causes = self.causes(effect, uid, member);
+            let causes: Vec<_> = causes
+                .filter(|(_, urged)| *urged)
+                .map(|(cause, _)| {
+                    let told = told.entry(&cause.key);
+                    (cause, *told.or_insert_with(|| self.is_told(cause)))
+                })
+                .collect();
+            let somebody_knows = causes.iter().any(|(_, told)| *told);
+            let causes = causes.iter().filter(|(_, told)| *told == somebody_knows);
+            urged.extend(causes.map(|(cause, _)| Arc::clone(&cause.key)));
+        }
+        for cause in urged {
             if let Some(entry) = self.alerts.get_mut(&cause)
                 && entry.urge(severity, due)
             {
                 self.unsettled.insert(cause);
             }
         }
+    }
+
+    /// Whether an alert fires, or one that explains it.
+    fn is_told(&self, entry: &Entry) -> bool {
+        let mut members = entry.members.iter();
+        entry.fired.is_some()
+            || members.any(|(uid, member)| {
+                member.explained
+                    && self
+                        .causes(entry, uid, member)
+                        .any(|(cause, _)| self.is_told(cause))
+            })
     }
 }

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 mod causes;
 mod histories;
+mod inhibition;
 mod looks;
 mod memory;
 mod properties;
