@@ -21,7 +21,7 @@ use super::{
 use crate::{
     cluster::{KindId, Object, Subject},
     rules::{self, Evaluation, Finding, Memo, Rule, Scope, Tuning},
-    shard::ShardKey,
+    shard::{ShardKey, ownership::Shard},
     time::{after, before},
 };
 
@@ -62,6 +62,7 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     pub(super) census: Census,
+    pub(super) unserved: BTreeSet<Shard>,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
@@ -137,6 +138,7 @@ impl Engine {
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            unserved: BTreeSet::new(),
             looks: Looks::default(),
             successes: HashMap::new(),
             notices: Vec::new(),

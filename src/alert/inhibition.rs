@@ -12,7 +12,10 @@ use super::{
     cause::{Reach, explains, reaches_beyond},
     entry::{AlertKey, Entry, Member},
 };
-use crate::cluster::{KindId, Subject};
+use crate::{
+    cluster::{KindId, Subject},
+    shard::ownership::Shard,
+};
 
 impl Engine {
     /// Works out which of the object's alerts are explained.
@@ -101,7 +104,30 @@ impl Engine {
             let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
             cause.explains(how.while_held).then_some((cause, how.urged))
         });
-        of_object.chain(beyond)
+        of_object
+            .chain(beyond)
+            .filter(|(cause, _)| self.is_served(cause))
+    }
+
+    /// Whether somebody would be told of an alert when it fires.
+    fn is_served(&self, entry: &Entry) -> bool {
+        let mut unserved = self.unserved.iter();
+        !unserved.any(|shard| shard.owns(&entry.shard_key))
+    }
+
+    /// Takes note of the shards that nobody serves: their alerts explain no others, for nobody is told of them.
+    pub fn set_unserved(&mut self, shards: &BTreeSet<Shard>) {
+        if self.unserved == *shards {
+            return;
+        }
+        self.unserved.clone_from(shards);
+        let members = self.alerts.values().flat_map(|entry| {
+            let uids = entry.members.keys();
+            uids.map(|uid| (Arc::clone(&entry.key), uid.clone()))
+        });
+        for (key, uid) in members.collect::<Vec<_>>() {
+            self.explain_member(&key, &uid);
+        }
     }
 
     /// Looks again at what is explained by the alerts that have begun or ceased to explain others, beyond their objects. There is no index of who is on a node, needs a

@@ -1,12 +1,19 @@
 //! Nothing is silenced without anybody being told, whatever comes first.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
     causes::{DOWN, UNREACHABLE, decode, deployment, look, mk_engine, node, on_node_a},
     *,
 };
-use crate::alert::Severity;
+use crate::{
+    alert::Severity,
+    cluster::Subject,
+    rules::{self, Setting, Tuning},
+    shard::{ShardKey, ownership::Shard},
+};
 
 const PULL: &str = "KubePodImagePullFailing";
 const WAITING: &str = "KubeContainerWaiting";
@@ -235,6 +242,110 @@ fn a_pod_that_is_replaced_goes_on_explaining_until_its_alert_is_over() {
     assert_eq!(wait(&mut engine, at(3719)), []);
     let told = sorted(wait(&mut engine, at(3720)));
     assert_eq!(told, [(DOWN, Transition::Fired), (PULL, DELETED)]);
+}
+
+#[test]
+fn a_cause_explains_only_while_its_shard_is_served() {
+    let mut engine = mk_engine();
+    look(&mut engine, &node(true, at(0)), at(0));
+    let pod = on_node_a(mk_pod("web-1").not_ready(at(0))).object();
+    look(&mut engine, &pod, at(0));
+    assert_eq!(
+        wait(&mut engine, at(600)),
+        [(UNREACHABLE, Transition::Fired)]
+    );
+    let own = |total: u32, subject| [Shard::of(&ShardKey::of(&subject), total)].into();
+    let of_node = Subject::cluster_scoped("Node", "node-a");
+    // Of so many shards, the pod's is another one.
+    engine.set_unserved(&own(1000, pod.subject().0));
+    assert_eq!(wait(&mut engine, at(700)), []);
+    engine.set_unserved(&own(1000, of_node));
+    assert_eq!(wait(&mut engine, at(700)), [(NOT_READY, Transition::Fired)]);
+    // It is served again: what was told goes on, and what comes is explained.
+    engine.set_unserved(&BTreeSet::new());
+    assert_eq!(wait(&mut engine, at(800)), []);
+    let mut api = on_node_a(mk_pod("api-1").not_ready(at(800)));
+    api.metadata.owner.as_mut().unwrap().name = "api-5d4f8c7b9d".into();
+    look(&mut engine, &api.object(), at(800));
+    assert_eq!(wait(&mut engine, at(3600)), []);
+}
+
+#[test]
+fn a_cause_of_a_shard_that_nobody_serves_is_not_made_to_fire_in_place_of_its_effect() {
+    let mut engine = mk_engine();
+    let subject = Subject::cluster_scoped("Node", "node-a");
+    engine.set_unserved(&[Shard::of(&ShardKey::of(&subject), 1000)].into());
+    look(&mut engine, &node(true, at(100)), at(100));
+    let pod = on_node_a(mk_pod("web-1").not_ready(at(0))).object();
+    look(&mut engine, &pod, at(100));
+    assert_eq!(wait(&mut engine, at(300)), [(NOT_READY, Transition::Fired)]);
+    assert_eq!(
+        wait(&mut engine, at(400)),
+        [(UNREACHABLE, Transition::Fired)],
+        "in its own time"
+    );
+}
+
+#[test]
+fn a_cause_explains_only_while_its_rule_is_on() {
+    for (off, paged) in [
+        (None, &[UNREACHABLE][..]),
+        (Some(UNREACHABLE), &[NOT_READY]),
+        // Many nodes at once are then one by one.
+        (Some(NODES_DOWN), &[UNREACHABLE]),
+    ] {
+        let mut tuning = Tuning::default();
+        if let Some(rule) = off.and_then(rules::named) {
+            let enabled = Some(false);
+            tuning.set(
+                rule,
+                Setting {
+                    enabled,
+                    ..Setting::default()
+                },
+            );
+        }
+        let mut engine = mk_engine().tuned(tuning);
+        look(&mut engine, &node(true, at(0)), at(0));
+        let pod = on_node_a(mk_pod("web-1").not_ready(at(0))).object();
+        look(&mut engine, &pod, at(0));
+        let told = wait(&mut engine, at(3600));
+        let told: Vec<_> = told.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(told, paged, "{off:?}");
+    }
+}
+
+#[test]
+fn a_cause_whose_rule_was_turned_off_explains_nothing_that_it_was_remembered_to() {
+    let mut engine = mk_engine();
+    look(&mut engine, &node(true, at(0)), at(0));
+    let pod = on_node_a(mk_pod("web-1").not_ready(at(0))).object();
+    look(&mut engine, &pod, at(0));
+    wait(&mut engine, at(600));
+    let subject = Subject::cluster_scoped("Node", "node-a");
+    let memory = engine.memory(&subject);
+
+    let mut tuning = Tuning::default();
+    let enabled = Some(false);
+    let unreachable = rules::named(UNREACHABLE).unwrap();
+    tuning.set(
+        unreachable,
+        Setting {
+            enabled,
+            ..Setting::default()
+        },
+    );
+    let mut engine = mk_engine().tuned(tuning);
+    for object in [node(true, at(0)), pod] {
+        engine.observe(&object, at(700));
+    }
+    engine.restore(&subject, &memory, &[], at(700));
+    engine.advance(at(700));
+    // What was told of it ends when its hold is over, and the pod is told then.
+    assert_eq!(
+        sorted(wait(&mut engine, at(1000))),
+        [(UNREACHABLE, RECOVERED), (NOT_READY, Transition::Fired)]
+    );
 }
 
 #[test]
