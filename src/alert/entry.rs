@@ -10,9 +10,9 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Resolution, Severity, State, Transition, engine::CLUSTER};
+use super::{Resolution, Severity, State, Transition, cause::is_cause, engine::CLUSTER};
 use crate::{
-    cluster::{Object, ObjectRef, Subject, WorkloadType},
+    cluster::{LabelSet, Object, ObjectRef, ScaleTarget, Selector, Subject, WorkloadType},
     rules::{Finding, Lasts, Rule, Since},
     shard::ShardKey,
     time::after,
@@ -101,6 +101,9 @@ pub(super) struct Member {
     /// The claims that the object needs. They come with it, and are not remembered.
     #[serde(skip)]
     pub claims: Box<[Box<str>]>,
+    /// What ties the object to others, if anything does. It comes with it, too.
+    #[serde(skip)]
+    pub ties: Option<Box<Ties>>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
     pub explained: bool,
@@ -116,7 +119,40 @@ pub(super) struct Member {
     kept_since: Option<Timestamp>,
 }
 
+/// What ties a workload to what is about its pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ties {
+    /// What the object scales.
+    pub target: Option<ScaleTarget>,
+    /// The pods that it is about.
+    pub selector: Option<Selector>,
+    /// The labels of the pods that are made from it.
+    pub pod_labels: Option<LabelSet>,
+}
+
+impl Ties {
+    fn of(object: &Object) -> Option<Box<Self>> {
+        let ties = Self {
+            target: object.target().cloned(),
+            selector: object.selector().cloned(),
+            pod_labels: object.pod_labels().cloned(),
+        };
+        let is_tied = ties.target.is_some() || ties.selector.is_some() || ties.pod_labels.is_some();
+        is_tied.then(|| Box::new(ties))
+    }
+}
+
 impl Member {
+    /// What its object scales.
+    pub fn target(&self) -> Option<&ScaleTarget> {
+        self.ties.as_ref()?.target.as_ref()
+    }
+
+    /// The pods that its object is about.
+    pub fn selector(&self) -> Option<&Selector> {
+        self.ties.as_ref()?.selector.as_ref()
+    }
+
     /// A member from its first finding.
     pub fn new(object: &Object, finding: Finding, now: Timestamp) -> Self {
         let mut member = Self {
@@ -133,6 +169,7 @@ impl Member {
             seen: true,
             gone: false,
             claims: object.claims().into(),
+            ties: Ties::of(object),
             explained: false,
             ends_at: None,
             lasts: finding.lasts,
@@ -152,6 +189,7 @@ impl Member {
         if *self.claims != *object.claims() {
             self.claims = object.claims().into();
         }
+        self.ties = Ties::of(object);
     }
 
     /// The object shows the condition.
@@ -371,7 +409,10 @@ impl Entry {
     pub fn explains(&self, while_held: bool) -> bool {
         let while_held = while_held && self.fired.is_some();
         let mut members = self.members.values();
-        members.any(|member| member.explains(while_held)) && self.is_quorate()
+        let is_cause = |member: &Member| {
+            member.explains(while_held) && is_cause(self.rule, &member.face.reason)
+        };
+        members.any(|member| is_cause(member)) && self.is_quorate()
     }
 
     /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
@@ -386,6 +427,16 @@ impl Entry {
             let members = self.members.values().map(|member| &**member);
             members.filter(|member| member.seen)
         })
+    }
+
+    /// Whether the pods that it is about are selected: those that are made from one of its members.
+    pub fn is_selected(&self, selector: &Selector) -> bool {
+        let ties = self
+            .members
+            .values()
+            .filter_map(|member| member.ties.as_ref());
+        let mut labels = ties.filter_map(|ties| ties.pod_labels.as_ref());
+        labels.any(|labels| selector.selects(labels))
     }
 
     /// Whether it tells of this member. When many nodes were down at once and few are left, the next one that goes down is a fault of its own.

@@ -9,13 +9,21 @@ use jiff::Timestamp;
 
 use super::{
     Engine,
-    cause::{Reach, explains, reaches_beyond},
+    cause::{Reach, explains, lacks_pod_metrics, may_need_api, needs_api, reaches_beyond},
     entry::{AlertKey, Entry, Member},
 };
 use crate::{
     cluster::{KindId, Subject},
     shard::ownership::Shard,
 };
+
+/// The kinds of the subjects whose pods a `PodDisruptionBudget` may select.
+const SELECTED: [KindId; 4] = [
+    KindId::Deployment,
+    KindId::StatefulSet,
+    KindId::DaemonSet,
+    KindId::ReplicaSet,
+];
 
 impl Engine {
     /// Works out which of the object's alerts are explained.
@@ -67,7 +75,13 @@ impl Engine {
             let fits = match how.reach {
                 Reach::Part => cause.key.part == effect.key.part,
                 Reach::Object => true,
-                Reach::Subject | Reach::Node | Reach::Claim | Reach::Namespace => false,
+                Reach::Subject
+                | Reach::Node
+                | Reach::Claim
+                | Reach::Namespace
+                | Reach::Api
+                | Reach::Target
+                | Reach::Selected => false,
             };
             let because = cause.members.get(uid)?;
             let held = how.while_held && cause.fired.is_some();
@@ -99,7 +113,10 @@ impl Engine {
         let beyond = of_subject
             .chain(on_node)
             .chain(of_claims)
-            .chain(in_namespace);
+            .chain(in_namespace)
+            .chain(self.of_api(effect, member))
+            .chain(self.of_target(subject, member))
+            .chain(self.of_selected(subject, member));
         let beyond = beyond.filter_map(move |(reach, cause)| {
             let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
             cause.explains(how.while_held).then_some((cause, how.urged))
@@ -107,6 +124,76 @@ impl Engine {
         of_object
             .chain(beyond)
             .filter(|(cause, _)| self.is_served(cause))
+    }
+
+    /// The alerts about APIs that a member needs.
+    fn of_api<'a>(
+        &'a self,
+        effect: &'a Entry,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (Reach, &'a Entry)> + 'a {
+        let apis = may_need_api(effect.rule).then(|| self.of_kind(KindId::ApiService, None));
+        let apis = apis.into_iter().flatten();
+        apis.filter(|api| needs_api(effect.rule, &member.face.reason, &api.key.subject.name))
+            .map(|cause| (Reach::Api, cause))
+    }
+
+    /// The alerts about the workload that a member scales, if it would get its metrics from its pods.
+    fn of_target<'a>(
+        &'a self,
+        subject: &'a Subject,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (Reach, &'a Entry)> + 'a {
+        let target = member
+            .target()
+            .filter(|_| lacks_pod_metrics(&member.face.reason));
+        let about = target.into_iter().flat_map(|target| {
+            self.about(Subject {
+                kind: target.kind.clone(),
+                namespace: subject.namespace.clone(),
+                name: target.name.clone(),
+            })
+        });
+        about.map(|cause| (Reach::Target, cause))
+    }
+
+    /// The alerts about workloads whose pods a member selects.
+    fn of_selected<'a>(
+        &'a self,
+        subject: &'a Subject,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (Reach, &'a Entry)> + 'a {
+        let selector = member.selector().into_iter();
+        let selected = selector.flat_map(move |selector| {
+            let workloads = SELECTED.iter();
+            let entries = workloads.flat_map(|kind| self.of_kind(*kind, Some(&subject.namespace)));
+            entries.filter(|entry| entry.is_selected(selector))
+        });
+        selected.map(|cause| (Reach::Selected, cause))
+    }
+
+    /// The alerts whose subject is of a kind, of all namespaces or of one: they are neighbours.
+    fn of_kind<'a>(
+        &'a self,
+        kind: KindId,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Entry> + 'a {
+        let first = AlertKey {
+            subject: Subject {
+                kind: kind.as_str().into(),
+                namespace: namespace.unwrap_or_default().into(),
+                name: "".into(),
+            },
+            rule: "",
+            part: None,
+        };
+        let from_it = self.alerts.range::<AlertKey, _>(first..);
+        let entries = from_it.map(|(_, entry)| entry);
+        entries.take_while(move |entry| {
+            let subject = &entry.key.subject;
+            *subject.kind == *kind.as_str()
+                && namespace.is_none_or(|namespace| *subject.namespace == *namespace)
+        })
     }
 
     /// Whether somebody would be told of an alert when it fires.
@@ -142,6 +229,7 @@ impl Engine {
         let mut nodes: HashSet<&str> = HashSet::new();
         let mut claims: HashSet<(&str, &str)> = HashSet::new();
         let mut namespaces: HashSet<&str> = HashSet::new();
+        let mut apis = false;
         for cause in &causes {
             let subject = &cause.subject;
             for entry in self.about(subject.clone()) {
@@ -151,7 +239,33 @@ impl Engine {
                 "Node" => _ = nodes.insert(&*subject.name),
                 "PersistentVolumeClaim" => _ = claims.insert((&*subject.namespace, &*subject.name)),
                 "Namespace" => _ = namespaces.insert(&*subject.name),
-                _ => {}
+                "APIService" => apis = true,
+                _ => {
+                    let namespace = Some(&*subject.namespace);
+                    for entry in self.of_kind(KindId::HorizontalPodAutoscaler, namespace) {
+                        reach(entry, &|member| {
+                            member.target().is_some_and(|target| {
+                                *target.name == *subject.name && *target.kind == *subject.kind
+                            })
+                        });
+                    }
+                    let gone = self.alerts.get(cause).is_none_or(Entry::is_over);
+                    for entry in self.of_kind(KindId::PodDisruptionBudget, namespace) {
+                        reach(entry, &|member| {
+                            // What is over can no longer be asked whom it explained.
+                            let mut selector = member.selector().into_iter();
+                            gone || selector
+                                .any(|selector| self.alerts[cause].is_selected(selector))
+                        });
+                    }
+                }
+            }
+        }
+        if apis {
+            for kind in [KindId::HorizontalPodAutoscaler, KindId::Namespace] {
+                for entry in self.of_kind(kind, None) {
+                    reach(entry, &|_| may_need_api(entry.rule));
+                }
             }
         }
         if !(nodes.is_empty() && claims.is_empty() && namespaces.is_empty()) {

@@ -9,6 +9,7 @@ mod inhibition;
 mod looks;
 mod memory;
 mod properties;
+mod ties;
 
 use super::{Engine, Notice, Resolution, State, Transition};
 use crate::{
