@@ -1,6 +1,9 @@
 //! How many nodes there are: how many of them make one fault of the cluster.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
@@ -8,6 +11,7 @@ use super::{
     engine::{CLUSTER, hash},
     entry::Entry,
 };
+use crate::time::after;
 
 /// At least so many nodes of a cluster, or of a zone.
 const LEAST: usize = 3;
@@ -15,11 +19,16 @@ const LEAST: usize = 3;
 /// And at least one of so many.
 const ONE_OF: usize = 5;
 
+/// How long a node is young: images are pulled, drivers installed, and what runs on each node is not to be expected yet.
+const YOUNG: Duration = Duration::from_secs(600);
+
 /// The nodes of a cluster: a number each, and its zone.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     nodes: HashMap<u64, Node>,
     list: u64,
+    /// Until when nodes are young, by name.
+    young: HashMap<Box<str>, Timestamp>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -55,6 +64,25 @@ impl Census {
         let zone = zone.into();
         self.nodes.insert(node, Node { zone, list });
         true
+    }
+
+    /// A node of this name was made at this time.
+    pub fn note_age(&mut self, name: &str, made: Timestamp, now: Timestamp) {
+        let until = after(made, YOUNG);
+        if until > now && !self.young.contains_key(name) {
+            self.young.retain(|_, until| *until > now);
+        }
+        if until > now {
+            self.young.insert(name.into(), until);
+        } else {
+            self.young.remove(name);
+        }
+    }
+
+    /// Until when a node is young, if it is.
+    pub fn young_until(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
+        let until = self.young.get(name).copied();
+        until.filter(|until| *until > now)
     }
 
     /// Whether a node that is gone was there.

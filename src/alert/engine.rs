@@ -57,7 +57,7 @@ pub struct Engine {
     /// The alerts that have begun or ceased to explain others, which are not looked at again yet.
     pub(super) stirred: BTreeSet<Arc<AlertKey>>,
     /// When which alert must be looked at again.
-    timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
+    pub(super) timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     pub(super) sights: BTreeMap<KindId, Sight>,
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
@@ -235,10 +235,14 @@ impl Engine {
         if let Some(roll) = &mut self.roll {
             roll.see(object);
         }
-        if let Some(zone) = object.zone()
-            && self.census.see(hash(uid), zone)
-        {
-            self.recount();
+        if let Some(zone) = object.zone() {
+            let meta = object.meta();
+            if let Some(made) = meta.creation_timestamp {
+                self.census.note_age(&meta.name, made, now);
+            }
+            if self.census.see(hash(uid), zone) {
+                self.recount();
+            }
         }
         if let Some(at) = object.succeeded_at()
             && at >= before(now, SUCCESS_COUNTS)
@@ -434,7 +438,7 @@ impl Engine {
         if alerts.is_empty() && !remembered {
             self.objects.remove(&meta.uid);
         }
-        self.explain(&meta.uid);
+        self.explain(&meta.uid, now);
         self.unsettled.extend(alerts);
     }
 
@@ -455,7 +459,7 @@ impl Engine {
             if self.stirred.is_empty() {
                 break;
             }
-            self.explain_beyond();
+            self.explain_beyond(now);
         }
         if now >= self.next_prune {
             self.next_prune = after(now, PRUNE_EVERY);
@@ -558,14 +562,14 @@ impl Engine {
             self.timers.insert((deadline, Arc::clone(key)));
         }
         for uid in over {
-            self.leave(&uid, key);
+            self.leave(&uid, key, now);
         }
         self.note_cause(key, now);
         self.urge(key, now);
     }
 
     /// The object is no longer a member of the alert, which may have explained others of its alerts.
-    fn leave(&mut self, uid: &str, key: &AlertKey) {
+    fn leave(&mut self, uid: &str, key: &AlertKey, now: Timestamp) {
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -575,7 +579,7 @@ impl Engine {
             return;
         }
         self.unsettled.extend(known.alerts.iter().cloned());
-        self.explain(uid);
+        self.explain(uid, now);
     }
 
     // === what others see ===

@@ -55,6 +55,8 @@ pub(super) struct Entry {
     pub raised: Option<Severity>,
     /// What all its causes were last urged with, if it is inhibited.
     pub urging: Option<(Severity, Timestamp)>,
+    /// Until when none of its causes is made to fire, although it is due.
+    pub patient_until: Option<Timestamp>,
     /// The members whose causes may be others since then.
     pub looked_at: BTreeSet<Box<str>>,
 }
@@ -107,6 +109,12 @@ pub(super) struct Member {
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
     pub explained: bool,
+    /// Whether one does that is about another object, and shows its condition now.
+    #[serde(skip)]
+    pub by_another: bool,
+    /// Until when it is not told although that has ended.
+    #[serde(skip)]
+    pub patient_until: Option<Timestamp>,
     /// When it leaves the alert; `None` while the condition stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Timestamp>,
@@ -171,6 +179,8 @@ impl Member {
             claims: object.claims().into(),
             ties: Ties::of(object),
             explained: false,
+            by_another: false,
+            patient_until: None,
             ends_at: None,
             lasts: finding.lasts,
             first_seen: now,
@@ -323,6 +333,11 @@ impl Member {
         !matches!(self.lasts, Lasts::WhileSeen)
     }
 
+    /// Whether something explains it, or did until a moment ago.
+    fn is_explained(&self, now: Timestamp) -> bool {
+        self.explained || self.patient_until.is_some_and(|until| until > now)
+    }
+
     /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.
     fn stands(&self, now: Timestamp) -> bool {
         match self.lasts {
@@ -361,6 +376,7 @@ impl Entry {
             urged: None,
             raised: None,
             urging: None,
+            patient_until: None,
             looked_at: BTreeSet::new(),
         }
     }
@@ -559,7 +575,7 @@ impl Entry {
     /// The members that count for firing.
     fn due(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.standing(now)
-            .filter(move |member| !member.explained && self.is_due(member, now))
+            .filter(move |member| !member.is_explained(now) && self.is_due(member, now))
     }
 
     /// Whether a member counts for firing if nothing explains it.
@@ -648,7 +664,8 @@ impl Entry {
         let dues = self
             .standing(now)
             .filter(|_| self.fired.is_none())
-            .map(Member::fires_at);
+            .flat_map(|member| [Some(member.fires_at()), member.patient_until])
+            .flatten();
         let ends = self.members.values().filter_map(|member| member.ends_at);
         let face = self
             .fired
@@ -657,6 +674,7 @@ impl Entry {
             .map(|lost| after(lost, self.rule.hold));
         dues.chain(ends)
             .chain(face)
+            .chain(self.patient_until)
             .filter(|&time| time > now)
             .min()
     }

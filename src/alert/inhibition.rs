@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -15,7 +16,21 @@ use super::{
 use crate::{
     cluster::{KindId, Subject},
     shard::ownership::Shard,
+    time::after,
 };
+
+/// How long after its cause an alert about another object is given to end, too: a pod is scheduled once it has its volume, and a workload's status follows its pods. Without
+/// that, what has just recovered would page at that moment.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// What explains a member of an alert.
+struct Cause<'a> {
+    entry: &'a Entry,
+    /// Whether it fires when the alert comes due.
+    is_urged: bool,
+    /// Whether it is about another object, and shows its condition now.
+    is_another: bool,
+}
 
 /// The kinds of the subjects whose pods a `PodDisruptionBudget` may select.
 const SELECTED: [KindId; 4] = [
@@ -27,23 +42,31 @@ const SELECTED: [KindId; 4] = [
 
 impl Engine {
     /// Works out which of the object's alerts are explained.
-    pub(super) fn explain(&mut self, uid: &str) {
+    pub(super) fn explain(&mut self, uid: &str, now: Timestamp) {
         let Some(known) = self.objects.get(uid) else {
             return;
         };
         for key in known.alerts.clone() {
-            self.explain_member(&key, uid);
+            self.explain_member(&key, uid, now);
         }
     }
 
-    fn explain_member(&mut self, key: &Arc<AlertKey>, uid: &str) {
+    fn explain_member(&mut self, key: &Arc<AlertKey>, uid: &str, now: Timestamp) {
         let Some(effect) = self.alerts.get(key) else {
             return;
         };
         let Some(member) = effect.members.get(uid) else {
             return;
         };
-        let explained = self.causes(effect, uid, member).next().is_some();
+        let mut explained = false;
+        let mut by_another = false;
+        for cause in self.causes(effect, uid, member) {
+            explained = true;
+            by_another |= cause.is_another;
+            if by_another {
+                break;
+            }
+        }
         let Some(effect) = self.alerts.get_mut(key) else {
             return;
         };
@@ -53,20 +76,25 @@ impl Engine {
             self.unsettled.insert(Arc::clone(key));
         }
         if let Some(member) = effect.member_mut(uid)
-            && member.explained != explained
+            && (member.explained, member.by_another) != (explained, by_another)
         {
-            member.explained = explained;
+            if by_another {
+                member.patient_until = None;
+            } else if member.by_another {
+                member.patient_until = Some(after(now, RECOVERY));
+            }
+            (member.explained, member.by_another) = (explained, by_another);
             self.unsettled.insert(Arc::clone(key));
         }
     }
 
-    /// What explains a member of an alert, and whether that fires when the alert comes due.
+    /// What explains a member of an alert.
     fn causes<'a>(
         &'a self,
         effect: &'a Entry,
         uid: &'a str,
         member: &'a Member,
-    ) -> impl Iterator<Item = (&'a Entry, bool)> + 'a {
+    ) -> impl Iterator<Item = Cause<'a>> + 'a {
         let known = self.objects.get(uid);
         let of_object = known.into_iter().flat_map(|known| &known.alerts);
         let of_object = of_object.filter_map(|key| self.alerts.get(key));
@@ -86,7 +114,11 @@ impl Engine {
             let because = cause.members.get(uid)?;
             let held = how.while_held && cause.fired.is_some();
             let explains = fits && because.explains(held) && cause.is_quorate();
-            (explains && cause.tells_of(because)).then_some((cause, how.urged))
+            (explains && cause.tells_of(because)).then_some(Cause {
+                entry: cause,
+                is_urged: how.urged,
+                is_another: false,
+            })
         });
         let subject = &effect.key.subject;
         let of_subject = self
@@ -119,11 +151,15 @@ impl Engine {
             .chain(self.of_selected(subject, member));
         let beyond = beyond.filter_map(move |(reach, cause)| {
             let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
-            cause.explains(how.while_held).then_some((cause, how.urged))
+            cause.explains(how.while_held).then(|| Cause {
+                entry: cause,
+                is_urged: how.urged,
+                is_another: cause.explains(false),
+            })
         });
         of_object
             .chain(beyond)
-            .filter(|(cause, _)| self.is_served(cause))
+            .filter(|cause| self.is_served(cause.entry))
     }
 
     /// The alerts about APIs that a member needs.
@@ -203,7 +239,7 @@ impl Engine {
     }
 
     /// Takes note of the shards that nobody serves: their alerts explain no others, for nobody is told of them.
-    pub fn set_unserved(&mut self, shards: &BTreeSet<Shard>) {
+    pub fn set_unserved(&mut self, shards: &BTreeSet<Shard>, now: Timestamp) {
         if self.unserved == *shards {
             return;
         }
@@ -213,13 +249,13 @@ impl Engine {
             uids.map(|uid| (Arc::clone(&entry.key), uid.clone()))
         });
         for (key, uid) in members.collect::<Vec<_>>() {
-            self.explain_member(&key, &uid);
+            self.explain_member(&key, &uid, now);
         }
     }
 
     /// Looks again at what is explained by the alerts that have begun or ceased to explain others, beyond their objects. There is no index of who is on a node, needs a
     /// claim or is in a namespace: all alerts are gone through, but once for all such causes, since a storm brings many of them at once.
-    pub(super) fn explain_beyond(&mut self) {
+    pub(super) fn explain_beyond(&mut self, now: Timestamp) {
         let causes = std::mem::take(&mut self.stirred);
         let mut reached: BTreeSet<(Arc<AlertKey>, Box<str>)> = BTreeSet::new();
         let mut reach = |entry: &Entry, fits: &dyn Fn(&Member) -> bool| {
@@ -281,7 +317,7 @@ impl Engine {
             }
         }
         for (key, uid) in reached {
-            self.explain_member(&key, &uid);
+            self.explain_member(&key, &uid, now);
         }
     }
 
@@ -290,7 +326,7 @@ impl Engine {
         for key in self.unsettled.iter().cloned().collect::<Vec<_>>() {
             self.note_cause(&key, now);
         }
-        self.explain_beyond();
+        self.explain_beyond(now);
     }
 
     /// Notes whether an alert explains others, and what is to be looked at again if that has changed.
@@ -306,7 +342,7 @@ impl Engine {
         if rule.quorum > 1 {
             // Its own objects are looked at whenever they change, but not when others do.
             for uid in entry.members.keys().cloned().collect::<Vec<_>>() {
-                self.explain(&uid);
+                self.explain(&uid, now);
             }
         }
         if reaches_beyond(rule) {
@@ -326,7 +362,9 @@ impl Engine {
             return;
         };
         // It may have thousands of members, and is settled whenever one of them changes.
-        let all = urging != before;
+        let patience = effect.patient_until.take();
+        let all = urging != before || patience.is_some_and(|until| until <= now);
+        let mut patience = patience.filter(|_| !all);
         let is_news = |uid: &str| all || looked_at.contains(uid);
         let Some(effect) = self.alerts.get(key) else {
             return;
@@ -337,16 +375,24 @@ impl Engine {
         for (uid, member) in members.filter(|(uid, member)| member.explained && is_news(uid)) {
             let causes = self.causes(effect, uid, member);
             let causes: Vec<_> = causes
-                .filter(|(_, urged)| *urged)
-                .map(|(cause, _)| {
-                    let told = told.entry(&cause.key);
-                    (cause, *told.or_insert_with(|| self.is_told(cause)))
+                .filter(|cause| cause.is_urged)
+                .map(|cause| {
+                    let told = told.entry(&cause.entry.key);
+                    let told = *told.or_insert_with(|| self.is_told(cause.entry));
+                    (cause.entry, told)
                 })
                 .collect();
             let somebody_knows = causes.iter().any(|(_, told)| *told);
-            let causes = causes.iter().filter(|(_, told)| *told == somebody_knows);
-            urged.extend(causes.map(|(cause, _)| Arc::clone(&cause.key)));
+            for (cause, _) in causes.iter().filter(|(_, told)| *told == somebody_knows) {
+                match self.too_young(effect, cause, now) {
+                    Some(until) if !somebody_knows => {
+                        patience = Some(patience.map_or(until, |earlier| earlier.min(until)));
+                    }
+                    _ => _ = urged.insert(Arc::clone(&cause.key)),
+                }
+            }
         }
+        self.be_patient(key, patience);
         for cause in urged {
             if let Some(entry) = self.alerts.get_mut(&cause)
                 && entry.urge(severity, due)
@@ -354,6 +400,32 @@ impl Engine {
                 self.unsettled.insert(cause);
             }
         }
+    }
+
+    /// Until when a cause is not made to fire by its effect: while a `DaemonSet` lacks pods only on nodes that are so young that they are not expected to run yet.
+    /// They may still fire in their own time.
+    fn too_young(&self, effect: &Entry, cause: &Entry, now: Timestamp) -> Option<Timestamp> {
+        if effect.rule.kind != KindId::DaemonSet || cause.rule.kind != KindId::Pod {
+            return None;
+        }
+        let members = cause.members.values().filter(|member| member.seen);
+        let young = members.map(|member| self.census.young_until(&member.node, now));
+        young.reduce(|a, b| Some(a?.min(b?))).flatten()
+    }
+
+    /// The alert is looked at again when its patience is over.
+    fn be_patient(&mut self, key: &Arc<AlertKey>, until: Option<Timestamp>) {
+        let (Some(until), Some(entry)) = (until, self.alerts.get_mut(key)) else {
+            return;
+        };
+        entry.patient_until = Some(until);
+        if entry.deadline.is_some_and(|deadline| deadline <= until) {
+            return;
+        }
+        if let Some(deadline) = entry.deadline.replace(until) {
+            self.timers.remove(&(deadline, Arc::clone(key)));
+        }
+        self.timers.insert((until, Arc::clone(key)));
     }
 
     /// Whether an alert fires, or one that explains it.
@@ -364,7 +436,7 @@ impl Engine {
                 member.explained
                     && self
                         .causes(entry, uid, member)
-                        .any(|(cause, _)| self.is_told(cause))
+                        .any(|cause| self.is_told(cause.entry))
             })
     }
 }

@@ -227,7 +227,7 @@ impl Engine {
             if !known.alerts.contains(&key) {
                 known.alerts.push(Arc::clone(&key));
             }
-            self.explain(uid);
+            self.explain(uid, now);
         }
         self.unsettled.insert(key);
     }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 mod causes;
+mod daemon_sets;
 mod histories;
 mod inhibition;
 mod looks;

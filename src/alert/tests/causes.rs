@@ -149,6 +149,7 @@ fn why_a_workload_is_down_is_one_page_as_soon_and_as_severe() {
     }
     // It stays down, for another reason, and that nobody has been told.
     engine.gone("uid-web-1", at(3600));
+    engine.advance(at(3600));
     let told = wait(&mut engine, at(3800));
     assert_eq!(
         told,

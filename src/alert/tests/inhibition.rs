@@ -223,6 +223,57 @@ fn a_cause_beside_one_that_was_told_keeps_its_own_time() {
 }
 
 #[test]
+fn what_recovers_a_moment_after_its_cause_is_not_told() {
+    let claim = |phase: &str| {
+        decode(&json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": "data", "namespace": "shop", "uid": "data", "creationTimestamp": at(0),
+                "annotations": {"volume.kubernetes.io/storage-provisioner": "csi.example.com"},
+            },
+            "spec": {"storageClassName": "fast"},
+            "status": {"phase": phase},
+        }))
+    };
+    let pod = |scheduled: bool| {
+        let status = if scheduled { "True" } else { "False" };
+        let node = if scheduled { "node-1" } else { "" };
+        decode(&json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "db-0", "namespace": "shop", "uid": "db-0", "creationTimestamp": at(0)},
+            "spec": {
+                "nodeName": node,
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            },
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": status, "reason": "Unschedulable", "lastTransitionTime": at(0)},
+            ]},
+        }))
+    };
+    for recovers in [true, false] {
+        let mut engine = mk_engine();
+        look(&mut engine, &pod(false), at(0));
+        look(&mut engine, &claim("Pending"), at(0));
+        let told = wait(&mut engine, at(399));
+        assert_eq!(
+            told,
+            [("KubePersistentVolumeClaimPending", Transition::Fired)]
+        );
+        let told = look(&mut engine, &claim("Bound"), at(400));
+        assert_eq!(told, [("KubePersistentVolumeClaimPending", RECOVERED)]);
+        assert_eq!(wait(&mut engine, at(420)), []);
+        if recovers {
+            assert_eq!(look(&mut engine, &pod(true), at(420)), []);
+            assert_eq!(wait(&mut engine, at(431)), []);
+        } else {
+            assert_eq!(wait(&mut engine, at(429)), []);
+            let told = wait(&mut engine, at(430));
+            assert_eq!(told, [("KubePodPending", Transition::Fired)]);
+        }
+    }
+}
+
+#[test]
 fn a_pod_that_is_replaced_goes_on_explaining_until_its_alert_is_over() {
     let mut engine = mk_engine();
     let pull = |name: &str, since| mk_pod(name).image_failing("ImagePullBackOff", since);
@@ -257,12 +308,12 @@ fn a_cause_explains_only_while_its_shard_is_served() {
     let own = |total: u32, subject| [Shard::of(&ShardKey::of(&subject), total)].into();
     let of_node = Subject::cluster_scoped("Node", "node-a");
     // Of so many shards, the pod's is another one.
-    engine.set_unserved(&own(1000, pod.subject().0));
+    engine.set_unserved(&own(1000, pod.subject().0), at(600));
     assert_eq!(wait(&mut engine, at(700)), []);
-    engine.set_unserved(&own(1000, of_node));
-    assert_eq!(wait(&mut engine, at(700)), [(NOT_READY, Transition::Fired)]);
+    engine.set_unserved(&own(1000, of_node), at(700));
+    assert_eq!(wait(&mut engine, at(730)), [(NOT_READY, Transition::Fired)]);
     // It is served again: what was told goes on, and what comes is explained.
-    engine.set_unserved(&BTreeSet::new());
+    engine.set_unserved(&BTreeSet::new(), at(730));
     assert_eq!(wait(&mut engine, at(800)), []);
     let mut api = on_node_a(mk_pod("api-1").not_ready(at(800)));
     api.metadata.owner.as_mut().unwrap().name = "api-5d4f8c7b9d".into();
@@ -274,7 +325,7 @@ fn a_cause_explains_only_while_its_shard_is_served() {
 fn a_cause_of_a_shard_that_nobody_serves_is_not_made_to_fire_in_place_of_its_effect() {
     let mut engine = mk_engine();
     let subject = Subject::cluster_scoped("Node", "node-a");
-    engine.set_unserved(&[Shard::of(&ShardKey::of(&subject), 1000)].into());
+    engine.set_unserved(&[Shard::of(&ShardKey::of(&subject), 1000)].into(), at(0));
     look(&mut engine, &node(true, at(100)), at(100));
     let pod = on_node_a(mk_pod("web-1").not_ready(at(0))).object();
     look(&mut engine, &pod, at(100));
