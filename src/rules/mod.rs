@@ -2,13 +2,14 @@
 
 mod api_service;
 #[cfg(test)]
-mod cases;
+pub(crate) mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod evaluation;
 mod finding;
 mod horizontal_pod_autoscaler;
+mod identity;
 mod job;
 mod memo;
 mod namespace;
@@ -30,7 +31,7 @@ mod workload;
 pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;
-pub use tuning::{Setting, Threshold, Tuning, Value};
+pub use tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value, labels_of};
 
 use std::time::Duration;
 
