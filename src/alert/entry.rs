@@ -108,10 +108,7 @@ pub(super) struct Member {
     pub ties: Option<Box<Ties>>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
-    pub explained: bool,
-    /// Whether one does that is about another object, and shows its condition now.
-    #[serde(skip)]
-    pub by_another: bool,
+    pub explained: Explained,
     /// Until when it is not told although that has ended.
     #[serde(skip)]
     pub patient_until: Option<Timestamp>,
@@ -125,6 +122,18 @@ pub(super) struct Member {
     /// The start of an earlier stretch of the condition, if the gap since then was shorter than the rule's hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kept_since: Option<Timestamp>,
+}
+
+/// Whether another alert explains a member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Explained {
+    /// None does.
+    #[default]
+    No,
+    /// One about the same object, or one that is held.
+    Yes,
+    /// One about another object that shows its condition now.
+    ByAnother,
 }
 
 /// What ties a workload to what is about its pods.
@@ -178,8 +187,7 @@ impl Member {
             gone: false,
             claims: object.claims().into(),
             ties: Ties::of(object),
-            explained: false,
-            by_another: false,
+            explained: Explained::No,
             patient_until: None,
             ends_at: None,
             lasts: finding.lasts,
@@ -335,7 +343,7 @@ impl Member {
 
     /// Whether something explains it, or did until a moment ago.
     fn is_explained(&self, now: Timestamp) -> bool {
-        self.explained || self.patient_until.is_some_and(|until| until > now)
+        self.explained != Explained::No || self.patient_until.is_some_and(|until| until > now)
     }
 
     /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{
     Engine,
     cause::{Reach, explains, lacks_pod_metrics, may_need_api, needs_api, reaches_beyond},
-    entry::{AlertKey, Entry, Member},
+    entry::{AlertKey, Entry, Explained, Member},
 };
 use crate::{
     cluster::{KindId, Subject},
@@ -28,8 +28,8 @@ struct Cause<'a> {
     entry: &'a Entry,
     /// Whether it fires when the alert comes due.
     is_urged: bool,
-    /// Whether it is about another object, and shows its condition now.
-    is_another: bool,
+    /// What the member is by it.
+    explained: Explained,
 }
 
 /// The kinds of the subjects whose pods a `PodDisruptionBudget` may select.
@@ -58,12 +58,10 @@ impl Engine {
         let Some(member) = effect.members.get(uid) else {
             return;
         };
-        let mut explained = false;
-        let mut by_another = false;
+        let mut explained = Explained::No;
         for cause in self.causes(effect, uid, member) {
-            explained = true;
-            by_another |= cause.is_another;
-            if by_another {
+            explained = explained.max(cause.explained);
+            if explained == Explained::ByAnother {
                 break;
             }
         }
@@ -76,14 +74,14 @@ impl Engine {
             self.unsettled.insert(Arc::clone(key));
         }
         if let Some(member) = effect.member_mut(uid)
-            && (member.explained, member.by_another) != (explained, by_another)
+            && member.explained != explained
         {
-            if by_another {
+            if explained == Explained::ByAnother {
                 member.patient_until = None;
-            } else if member.by_another {
+            } else if member.explained == Explained::ByAnother {
                 member.patient_until = Some(after(now, RECOVERY));
             }
-            (member.explained, member.by_another) = (explained, by_another);
+            member.explained = explained;
             self.unsettled.insert(Arc::clone(key));
         }
     }
@@ -117,7 +115,7 @@ impl Engine {
             (explains && cause.tells_of(because)).then_some(Cause {
                 entry: cause,
                 is_urged: how.urged,
-                is_another: false,
+                explained: Explained::Yes,
             })
         });
         let subject = &effect.key.subject;
@@ -154,7 +152,11 @@ impl Engine {
             cause.explains(how.while_held).then(|| Cause {
                 entry: cause,
                 is_urged: how.urged,
-                is_another: cause.explains(false),
+                explained: if cause.explains(false) {
+                    Explained::ByAnother
+                } else {
+                    Explained::Yes
+                },
             })
         });
         of_object
@@ -372,7 +374,9 @@ impl Engine {
         let mut told: BTreeMap<&AlertKey, bool> = BTreeMap::new();
         let mut urged: BTreeSet<Arc<AlertKey>> = BTreeSet::new();
         let members = effect.members.iter();
-        for (uid, member) in members.filter(|(uid, member)| member.explained && is_news(uid)) {
+        for (uid, member) in
+            members.filter(|(uid, member)| member.explained != Explained::No && is_news(uid))
+        {
             let causes = self.causes(effect, uid, member);
             let causes: Vec<_> = causes
                 .filter(|cause| cause.is_urged)
@@ -433,7 +437,7 @@ impl Engine {
         let mut members = entry.members.iter();
         entry.fired.is_some()
             || members.any(|(uid, member)| {
-                member.explained
+                member.explained != Explained::No
                     && self
                         .causes(entry, uid, member)
                         .any(|cause| self.is_told(cause.entry))

@@ -1,46 +1,55 @@
 //! Labels that are only ever compared: whether a selector selects the pods of a workload.
 
-use std::hash::Hasher as _;
-
-use fnv::FnvHasher;
-use serde::de::MapAccess;
+use serde::{Serialize, Serializer, de::MapAccess};
 
 use super::{
     kinds::Count,
     lenient::{Lenient, Malformed, Reader, trimmed},
+    sparse::Sparse,
 };
 
-/// Labels, as hashes: one allocation, and none of their text. Two sets of a namespace could be taken for each other by somebody who tries; nothing but whose alert
-/// explains whose depends on that.
+/// What stands between the name and the value of a label, and what ends it: no label has either.
+const IS: char = '=';
+const END: char = '\n';
+
+/// Labels, in one piece, since every workload has some, and few are ever asked for theirs: `name=value`, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabelSet(Vec<u64>);
+pub struct LabelSet(Box<str>);
+
+impl LabelSet {
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.0.split_terminator(END)
+    }
+}
 
 impl Lenient for LabelSet {
     fn from_object<'de, A: MapAccess<'de>>(
         mut object: A,
         malformed: &Malformed,
     ) -> Result<Option<Self>, A::Error> {
-        let mut labels = Vec::with_capacity(object.size_hint().unwrap_or(4).min(16));
-        while let Some(name) = object.next_key_seed(Reader::<Hash>::new(malformed))? {
-            let value = object.next_value_seed(Reader::<Hash>::new(malformed))?;
-            if let (Some(Hash(name)), Some(Hash(value))) = (name, value) {
-                // Not symmetric: `a: b` is not `b: a`.
-                labels.push(name.rotate_left(1) ^ value);
+        let mut labels = String::new();
+        while let Some(name) = object.next_key_seed(Reader::<Box<str>>::new(malformed))? {
+            let value = object.next_value_seed(Reader::<Box<str>>::new(malformed))?;
+            if let (Some(name), Some(value)) = (name, value) {
+                labels.push_str(&name);
+                labels.push(IS);
+                labels.push_str(&value);
+                labels.push(END);
             }
         }
-        Ok(Some(Self(labels)))
+        Ok(Some(Self(labels.into())))
     }
 }
 
-/// The hash of a text.
-#[derive(Default)]
-struct Hash(u64);
+impl Serialize for LabelSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.lines().filter_map(|line| line.split_once(IS)))
+    }
+}
 
-impl Lenient for Hash {
-    fn from_text(text: &str) -> Option<Self> {
-        let mut hasher = FnvHasher::default();
-        hasher.write(text.as_bytes());
-        Some(Self(hasher.finish()))
+impl Sparse for LabelSet {
+    fn is_absent(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -53,7 +62,9 @@ trimmed! {
         /// How many `matchExpressions` there are.
         expressions: usize,
     }
-    "matchExpressions" => |selector, expressions: Count| { selector.expressions = expressions.0; }
+    "matchExpressions" => |selector, expressions: Count| { selector.expressions = expressions.0; } <= {
+        Count(selector.expressions)
+    }
 }
 
 impl Selector {
@@ -61,12 +72,14 @@ impl Selector {
     /// tells nothing of any.
     pub fn selects(&self, labels: &LabelSet) -> bool {
         let Self {
-            labels: LabelSet(wanted),
+            labels: wanted,
             expressions,
         } = self;
         *expressions == 0
-            && !wanted.is_empty()
-            && wanted.iter().all(|label| labels.0.contains(label))
+            && !wanted.is_absent()
+            && wanted
+                .lines()
+                .all(|line| labels.lines().any(|label| label == line))
     }
 }
 
@@ -79,6 +92,9 @@ mod tests {
     fn selects(selector: &Value, labels: &Value) -> bool {
         let selector: Selector = serde_json::from_value(selector.clone()).unwrap();
         let (labels, _) = super::super::lenient::read(labels).unwrap();
+        let written = serde_json::to_value(&selector).unwrap();
+        let read: Selector = serde_json::from_value(written).unwrap();
+        assert_eq!(read, selector);
         selector.selects(&labels)
     }
 

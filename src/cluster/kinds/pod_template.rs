@@ -11,7 +11,9 @@ trimmed! {
         /// `metadata.labels` of the pods.
         pub labels: LabelSet,
     }
-    "metadata" => |template, metadata: TemplateMeta| { template.labels = metadata.labels; }
+    "metadata" => |template, metadata: TemplateMeta| { template.labels = metadata.labels; } <= {
+        TemplateMeta { labels: template.labels.clone() }
+    }
 
     /// `spec.template.metadata` of a workload.
     struct TemplateMeta {
