@@ -27,6 +27,8 @@ pub(super) enum Reach {
     Subject,
     /// The cause is about the node that the effect's object runs on.
     Node,
+    /// The cause is about a pod that the effect's object leads to.
+    Pod,
     /// The cause is about a claim that the effect's object needs.
     Claim,
     /// The cause is about the namespace that the effect is in.
@@ -54,16 +56,6 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
     let by_pod = cause.kind == KindId::Pod;
     let hits_pod = effect.kind == KindId::Pod;
     let same_kind = cause.kind == effect.kind;
-    let is_shortfall = |name: &str| {
-        [
-            "Down",
-            "ReplicasMismatch",
-            "RolloutStuck",
-            "UpdateNotRolledOut",
-        ]
-        .iter()
-        .any(|end| name.ends_with(end))
-    };
     match (cause.name, effect.name) {
         // The kernel killed the last run: that is why it crash loops. A later run that ends for another reason is not explained.
         ("KubePodOOMKilled", "KubePodCrashLooping" | "KubePodRestarting") => Some(Explanation {
@@ -123,6 +115,11 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         {
             Some(Explanation::of(Reach::Selected))
         }
+        // A pod that says why it is not ready says it for its Services. It knows better how long it may take, and so it is not made to fire early.
+        (_, "KubeServiceNoEndpoints") if by_pod => Some(Explanation {
+            urged: false,
+            ..Explanation::of(Reach::Pod)
+        }),
         // A Job that has given up says so itself, not by its last pods.
         ("KubeJobFailed", "KubeCronJobNotSucceeding") => Some(Explanation::of(Reach::Subject)),
         ("KubeJobFailed", _) if hits_pod => Some(Explanation::of(Reach::Subject)),
@@ -159,6 +156,17 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         }
         _ => None,
     }
+}
+
+/// Whether a rule is about a workload with too few pods.
+fn is_shortfall(rule: &str) -> bool {
+    let ends = [
+        "Down",
+        "ReplicasMismatch",
+        "RolloutStuck",
+        "UpdateNotRolledOut",
+    ];
+    ends.iter().any(|end| rule.ends_with(end))
 }
 
 /// The rules whose alerts explain those of this one.
@@ -213,6 +221,11 @@ pub(super) fn lacks_pod_metrics(reason: &str) -> bool {
 /// Whether an alert of this rule is over when its subject has succeeded since it began.
 pub(super) fn ends_with_success(rule: &Rule) -> bool {
     rule.name == "KubeJobFailed"
+}
+
+/// Whether alerts of this rule are explained by those of pods that their objects lead to.
+pub(super) fn leads_to_pods(effect: &Rule) -> bool {
+    effect.kind == KindId::EndpointSlice
 }
 
 /// Whether alerts of this rule explain more than others of the same object.

@@ -136,7 +136,7 @@ pub(super) enum Explained {
     ByAnother,
 }
 
-/// What ties a workload to what is about its pods.
+/// What ties an object to others by way of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ties {
     /// What the object scales.
@@ -145,6 +145,8 @@ pub(super) struct Ties {
     pub selector: Option<Selector>,
     /// The labels of the pods that are made from it.
     pub pod_labels: Option<LabelSet>,
+    /// The UIDs of the pods that it leads to.
+    pub pods: Box<[Box<str>]>,
 }
 
 impl Ties {
@@ -153,8 +155,12 @@ impl Ties {
             target: object.target().cloned(),
             selector: object.selector().cloned(),
             pod_labels: object.pod_labels().cloned(),
+            pods: object.pods().into(),
         };
-        let is_tied = ties.target.is_some() || ties.selector.is_some() || ties.pod_labels.is_some();
+        let is_tied = ties.target.is_some()
+            || ties.selector.is_some()
+            || ties.pod_labels.is_some()
+            || !ties.pods.is_empty();
         is_tied.then(|| Box::new(ties))
     }
 }
@@ -168,6 +174,11 @@ impl Member {
     /// The pods that its object is about.
     pub fn selector(&self) -> Option<&Selector> {
         self.ties.as_ref()?.selector.as_ref()
+    }
+
+    /// The UIDs of the pods that its object leads to.
+    pub fn pods(&self) -> &[Box<str>] {
+        self.ties.as_ref().map_or(&[], |ties| &ties.pods)
     }
 
     /// A member from its first finding.

@@ -10,7 +10,9 @@ use jiff::Timestamp;
 
 use super::{
     Engine,
-    cause::{Reach, explains, lacks_pod_metrics, may_need_api, needs_api, reaches_beyond},
+    cause::{
+        Reach, explains, lacks_pod_metrics, leads_to_pods, may_need_api, needs_api, reaches_beyond,
+    },
     entry::{AlertKey, Entry, Explained, Member},
 };
 use crate::{
@@ -39,6 +41,9 @@ const SELECTED: [KindId; 4] = [
     KindId::DaemonSet,
     KindId::ReplicaSet,
 ];
+
+/// The kind of the subject that an `EndpointSlice` is about.
+const SERVICE: &str = "Service";
 
 impl Engine {
     /// Works out which of the object's alerts are explained.
@@ -103,6 +108,7 @@ impl Engine {
                 Reach::Object => true,
                 Reach::Subject
                 | Reach::Node
+                | Reach::Pod
                 | Reach::Claim
                 | Reach::Namespace
                 | Reach::Api
@@ -161,7 +167,51 @@ impl Engine {
         });
         of_object
             .chain(beyond)
+            .chain(self.causes_in_pods(effect, member))
             .filter(|cause| self.is_served(cause.entry))
+    }
+
+    /// What explains a member by way of the pods that it leads to.
+    fn causes_in_pods<'a>(
+        &'a self,
+        effect: &'a Entry,
+        member: &'a Member,
+    ) -> impl Iterator<Item = Cause<'a>> + 'a {
+        let of_pod = |uid| {
+            self.objects
+                .get(uid)
+                .into_iter()
+                .flat_map(|pod| &pod.alerts)
+        };
+        let causes = member.pods().iter().flat_map(move |uid| {
+            of_pod(uid).filter_map(move |key| Some((uid, self.alerts.get(key)?)))
+        });
+        causes.filter_map(move |(uid, cause)| {
+            let how = explains(cause.rule, effect.rule).filter(|how| how.reach == Reach::Pod)?;
+            let because = cause.members.get(uid)?;
+            let held = how.while_held && cause.fired.is_some();
+            let explains = because.explains(held) && cause.is_quorate();
+            (explains && cause.tells_of(because)).then(|| Cause {
+                entry: cause,
+                is_urged: how.urged,
+                explained: if because.explains(false) {
+                    Explained::ByAnother
+                } else {
+                    Explained::Yes
+                },
+            })
+        })
+    }
+
+    /// Works out again whether an alert is explained by pods that its objects lead to. One of them may have joined an alert that stood already, which is told to
+    /// nobody.
+    pub(super) fn look_at_pods(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
+        let entry = self.alerts.get(key);
+        let entry = entry.filter(|entry| leads_to_pods(entry.rule));
+        let members = entry.into_iter().flat_map(|entry| entry.members.keys());
+        for uid in members.cloned().collect::<Vec<_>>() {
+            self.explain_member(key, &uid, now);
+        }
     }
 
     /// The alerts about APIs that a member needs.
@@ -170,7 +220,8 @@ impl Engine {
         effect: &'a Entry,
         member: &'a Member,
     ) -> impl Iterator<Item = (Reach, &'a Entry)> + 'a {
-        let apis = may_need_api(effect.rule).then(|| self.of_kind(KindId::ApiService, None));
+        let apis =
+            may_need_api(effect.rule).then(|| self.of_kind(KindId::ApiService.as_str(), None));
         let apis = apis.into_iter().flatten();
         apis.filter(|api| needs_api(effect.rule, &member.face.reason, &api.key.subject.name))
             .map(|cause| (Reach::Api, cause))
@@ -204,7 +255,8 @@ impl Engine {
         let selector = member.selector().into_iter();
         let selected = selector.flat_map(move |selector| {
             let workloads = SELECTED.iter();
-            let entries = workloads.flat_map(|kind| self.of_kind(*kind, Some(&subject.namespace)));
+            let entries =
+                workloads.flat_map(|kind| self.of_kind(kind.as_str(), Some(&subject.namespace)));
             entries.filter(|entry| entry.is_selected(selector))
         });
         selected.map(|cause| (Reach::Selected, cause))
@@ -213,12 +265,12 @@ impl Engine {
     /// The alerts whose subject is of a kind, of all namespaces or of one: they are neighbours.
     fn of_kind<'a>(
         &'a self,
-        kind: KindId,
+        kind: &'a str,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Entry> + 'a {
         let first = AlertKey {
             subject: Subject {
-                kind: kind.as_str().into(),
+                kind: kind.into(),
                 namespace: namespace.unwrap_or_default().into(),
                 name: "".into(),
             },
@@ -229,7 +281,7 @@ impl Engine {
         let entries = from_it.map(|(_, entry)| entry);
         entries.take_while(move |entry| {
             let subject = &entry.key.subject;
-            *subject.kind == *kind.as_str()
+            *subject.kind == *kind
                 && namespace.is_none_or(|namespace| *subject.namespace == *namespace)
         })
     }
@@ -280,15 +332,18 @@ impl Engine {
                 "APIService" => apis = true,
                 _ => {
                     let namespace = Some(&*subject.namespace);
-                    for entry in self.of_kind(KindId::HorizontalPodAutoscaler, namespace) {
+                    for entry in self.of_kind(KindId::HorizontalPodAutoscaler.as_str(), namespace) {
                         reach(entry, &|member| {
                             member.target().is_some_and(|target| {
                                 *target.name == *subject.name && *target.kind == *subject.kind
                             })
                         });
                     }
+                    for entry in self.of_kind(SERVICE, namespace) {
+                        reach(entry, &|member| !member.pods().is_empty());
+                    }
                     let gone = self.alerts.get(cause).is_none_or(Entry::is_over);
-                    for entry in self.of_kind(KindId::PodDisruptionBudget, namespace) {
+                    for entry in self.of_kind(KindId::PodDisruptionBudget.as_str(), namespace) {
                         reach(entry, &|member| {
                             // What is over can no longer be asked whom it explained.
                             let mut selector = member.selector().into_iter();
@@ -301,7 +356,7 @@ impl Engine {
         }
         if apis {
             for kind in [KindId::HorizontalPodAutoscaler, KindId::Namespace] {
-                for entry in self.of_kind(kind, None) {
+                for entry in self.of_kind(kind.as_str(), None) {
                     reach(entry, &|_| may_need_api(entry.rule));
                 }
             }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{
     Event, Failure, Meta, Subject, Tap, WatchOptions, WorkloadType,
     kinds::{
-        ApiService, CronJob, DaemonSet, Deployment, HorizontalPodAutoscaler, Job, Namespace, Node,
-        PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-        ResourceQuota, ScaleTarget, StatefulSet,
+        ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, HorizontalPodAutoscaler, Job,
+        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+        ReplicaSet, ResourceQuota, ScaleTarget, StatefulSet,
     },
     label_set::{LabelSet, Selector},
     lenient::{self, Lenient},
@@ -37,6 +37,8 @@ pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static
     const LABEL: Option<&'static str>;
     /// Whether the subjects of its alerts are workloads, and so have the labels `workload` and `workload_type`.
     const IS_WORKLOAD: bool;
+    /// The labels of those of its objects that are watched; none for all.
+    const SELECTOR: Option<&'static str> = None;
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
@@ -81,6 +83,11 @@ pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static
     /// The labels of the pods that are made from it.
     fn pod_labels(&self) -> Option<&LabelSet> {
         None
+    }
+
+    /// The UIDs of the pods that it leads to, and that do not work.
+    fn pods(&self) -> &[Box<str>] {
+        &[]
     }
 
     /// Since when the object no longer shows the rule's condition, about this part or about any, if it tells. It counts only if it was found before, and no longer is.
@@ -367,6 +374,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// The pods that it leads to. See [`Kind::pods`].
+            pub fn pods(&self) -> &[Box<str>] {
+                match self {
+                    $(Self::$kind(object) => object.pods(),)+
+                }
+            }
+
             /// Its name, for people and for tables.
             pub fn object_ref(&self) -> ObjectRef {
                 let meta = self.meta();
@@ -416,5 +430,6 @@ kinds!(
     PodDisruptionBudget,
     ResourceQuota,
     Namespace,
-    ApiService
+    ApiService,
+    EndpointSlice
 );
