@@ -60,17 +60,17 @@ pub enum Verdict {
 }
 
 /// How alertkube differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Difference {
-    /// It does not fire, the mixin does.
-    Quiet,
-    /// It fires, the mixin does not.
-    Alone,
     /// It fires first.
     Earlier,
     /// The mixin fires first.
     Later,
+    /// It fires, the mixin does not.
+    Alone,
+    /// It does not fire, the mixin does.
+    Quiet,
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What differs between the two, as a page for people.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use alertkube::rules::{self, Rule};
 
 use crate::{
-    Outcome, Verdict,
+    Difference, Outcome, Verdict,
     files::{Others, Prometheus},
     sides::Episode,
 };
@@ -14,25 +14,24 @@ use crate::{
 pub fn render(alerts: &[Prometheus], outcomes: &[Outcome<'_>], others: &[Others]) -> String {
     let mut page = String::from(INTRODUCTION);
     page.push_str("\n## The alerts\n\n");
-    page.push_str("| alert | alertkube | kubernetes-mixin | differs in |\n|---|---|---|---|\n");
+    page.push_str("| alert | alertkube | kubernetes-mixin | alertkube is |\n|---|---|---|---|\n");
     for alert in alerts {
         let rows = || {
             outcomes
                 .iter()
                 .filter(|outcome| outcome.alert == alert.name)
         };
-        let count = rows().filter(|row| row.verdict != Verdict::Alike).count();
         let rule = rules::named(&alert.name).expect("checked by the test");
         writeln!(
             page,
-            "| [{name}](#{anchor}) | {severity}, {ours} | {theirs_severity}, {theirs} | {count} of {all} |",
+            "| [{name}](#{anchor}) | {severity}, {ours} | {theirs_severity}, {theirs} | {differs} |",
             name = alert.name,
             anchor = alert.name.to_lowercase(),
             severity = rule.severity,
             ours = after(i64::try_from(rule.r#for.as_secs()).unwrap_or(i64::MAX)),
             theirs_severity = alert.severity,
             theirs = after(alert.after.as_secs()),
-            all = rows().count(),
+            differs = differs(rows()),
         )
         .expect("a string takes all");
     }
@@ -62,7 +61,10 @@ every 30 seconds, and lets Prometheus (`promtool test rules`) evaluate the mixin
 Times count from the moment at which things go wrong. `5m – 20m` is an alert that fires after 5 minutes and is over after 20. Without the second time, it still fires
 when the history ends. `–` is no alert. In parentheses is what alertkube sends instead. A difference of up to one minute counts as none.
 
-Both can be configured. Here are their defaults.
+`1 earlier, 2 quiet, of 5` is an alert with five histories: in one, alertkube fires earlier than the mixin; in two, it does not fire, and the mixin does; in the others, both fire
+at the same time, or neither does. `alone` is where only alertkube fires.
+
+Both can be configured. Here are their defaults. alertkube has further alerts, which are in no mixin: the README lists all.
 ";
 
 fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
@@ -100,6 +102,28 @@ fn after(seconds: i64) -> String {
         0 => "at once".to_owned(),
         _ => format!("after {}", duration(seconds)),
     }
+}
+
+/// How often alertkube differs, and how: `1 earlier, 2 quiet, of 5`.
+fn differs<'a>(rows: impl Iterator<Item = &'a Outcome<'a>>) -> String {
+    let (mut count, mut counts) = (0, BTreeMap::new());
+    for row in rows {
+        count += 1;
+        if let Verdict::Differs(difference, _) = &row.verdict {
+            *counts.entry(difference).or_insert(0) += 1;
+        }
+    }
+    let mut text = String::new();
+    for (difference, count) in counts {
+        let word = match difference {
+            Difference::Earlier => "earlier",
+            Difference::Later => "later",
+            Difference::Alone => "alone",
+            Difference::Quiet => "quiet",
+        };
+        write!(text, "{count} {word}, ").expect("a string takes all");
+    }
+    text + &format!("of {count}")
 }
 
 /// A time as people write it: `2m40s`.
