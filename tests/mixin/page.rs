@@ -64,7 +64,7 @@ when the history ends. `–` is no alert. In parentheses is what alertkube sends
 `1 earlier, 2 quiet, of 5` is an alert with five histories: in one, alertkube fires earlier than the mixin; in two, it does not fire, and the mixin does; in the others, both fire
 at the same time, or neither does. `alone` is where only alertkube fires.
 
-Both can be configured. Here are their defaults. alertkube has further alerts, which are in no mixin: the README lists all.
+Both can be configured; these are their defaults. alertkube has further alerts, which are in no mixin: the README lists all.
 ";
 
 fn section(page: &mut String, rule: &Rule, outcomes: &[Outcome<'_>]) {
