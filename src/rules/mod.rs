@@ -8,6 +8,7 @@ mod daemon_set;
 mod deployment;
 mod evaluation;
 mod finding;
+mod help;
 mod horizontal_pod_autoscaler;
 mod job;
 mod memo;
@@ -29,6 +30,7 @@ mod workload;
 
 pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
+pub use help::{Help, QUIET, TO_DO};
 pub use memo::Memo;
 pub use tuning::{Setting, Threshold, Tuning, Value};
 
