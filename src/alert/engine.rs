@@ -246,7 +246,9 @@ impl Engine {
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings).tuned(&self.tuning);
+        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings)
+            .tuned(&self.tuning)
+            .of(object, &self.cluster);
         object.evaluate(&mut evaluation);
         self.looks.set(object, list, evaluation.look_again());
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {

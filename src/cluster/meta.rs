@@ -1,9 +1,12 @@
 //! What the rules read of an object's metadata.
 
 use jiff::Timestamp;
-use serde::de::SeqAccess;
+use serde::{Serialize, Serializer, de::SeqAccess};
 
-use super::lenient::{Lenient, Malformed, Reader, trimmed};
+use super::{
+    lenient::{Lenient, Malformed, Reader, trimmed},
+    sparse::Sparse,
+};
 
 trimmed! {
     /// The trimmed metadata of an object. `managedFields`, foreign labels and foreign annotations are skipped while parsing.
@@ -45,11 +48,19 @@ trimmed! {
         /// Whether the annotation `pv.kubernetes.io/bind-completed` is there: a claim that is bound, whatever its phase says yet.
         pub bind_completed: bool,
     }
-    "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; }
+    "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; } <= {
+        Controller(meta.owner.clone())
+    }
     "labels" => |meta, labels: Labels| {
         meta.pod_template_hash = labels.pod_template_hash;
         meta.rollouts_pod_template_hash = labels.rollouts_pod_template_hash;
         meta.zone = labels.zone;
+    } <= {
+        Labels {
+            pod_template_hash: meta.pod_template_hash.clone(),
+            rollouts_pod_template_hash: meta.rollouts_pod_template_hash.clone(),
+            zone: meta.zone.clone(),
+        }
     }
     "annotations" => |meta, annotations: Annotations| {
         meta.mirror = annotations.mirror.is_some();
@@ -57,6 +68,16 @@ trimmed! {
         meta.storage_provisioner = annotations.storage_provisioner;
         meta.selected_node = annotations.selected_node;
         meta.bind_completed = annotations.bind_completed.is_some();
+    } <= {
+        Annotations {
+            // Its value is a hash that nobody reads.
+            mirror: meta.mirror.then(Box::default),
+            instantiate: meta.manual.then(|| "manual".into()),
+            storage_provisioner: meta.storage_provisioner.clone(),
+            selected_node: meta.selected_node.clone(),
+            // As the controller of volumes writes it.
+            bind_completed: meta.bind_completed.then(|| "yes".into()),
+        }
     }
 
     /// The labels of interest.
@@ -115,5 +136,22 @@ impl Lenient for Controller {
             }
         }
         Ok(Some(Self(owner)))
+    }
+}
+
+impl Serialize for Controller {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|owner| Reference {
+            controller: true,
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+        }))
+    }
+}
+
+impl Sparse for Controller {
+    fn is_absent(&self) -> bool {
+        self.0.is_none()
     }
 }

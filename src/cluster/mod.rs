@@ -13,6 +13,7 @@ mod name;
 mod object;
 mod own_set;
 mod rights;
+mod sparse;
 mod subject;
 mod tap;
 mod watch;

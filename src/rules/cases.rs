@@ -154,7 +154,7 @@ fn directory() -> PathBuf {
 }
 
 /// Every object of every case, for tests that need all kinds of pods.
-pub(super) fn objects() -> Vec<Value> {
+pub(crate) fn objects() -> Vec<Value> {
     let mut objects = Vec::new();
     for file in fs::read_dir(directory()).unwrap() {
         for case in read(&file.unwrap().path()).unwrap() {
@@ -218,7 +218,8 @@ fn judge(case: &Case) -> Vec<String> {
     failures
 }
 
-fn decode(value: &Value) -> Result<Object, String> {
+/// The object, of which nothing may be malformed.
+pub(crate) fn decode(value: &Value) -> Result<Object, String> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     match Object::decode(text("apiVersion"), text("kind"), value) {
         Ok(Some((object, 0))) => Ok(object),
@@ -229,7 +230,7 @@ fn decode(value: &Value) -> Result<Object, String> {
 }
 
 /// The fields that Kubernetes' own type does not have: the trimmed types skip what they do not know, so that a misspelt field would pass.
-fn unknown_fields(value: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(value: &Value) -> Vec<String> {
     let kind = value["kind"].as_str().and_then(KindId::named);
     let full = match kind {
         None => return vec![format!("no watched kind: {}", value["kind"])],

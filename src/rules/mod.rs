@@ -2,7 +2,7 @@
 
 mod api_service;
 #[cfg(test)]
-mod cases;
+pub(crate) mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
@@ -10,6 +10,7 @@ mod evaluation;
 mod finding;
 mod help;
 mod horizontal_pod_autoscaler;
+mod identity;
 mod job;
 mod memo;
 mod namespace;
@@ -32,7 +33,7 @@ pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use help::{Help, QUIET, TO_DO};
 pub use memo::Memo;
-pub use tuning::{Setting, Threshold, Tuning, Value};
+pub use tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value, labels_of};
 
 use std::time::Duration;
 
