@@ -12,7 +12,7 @@ mod render;
 mod severity;
 mod view;
 
-pub use cause::{causes_of, effects_of};
+pub use cause::{causes_of, effects_of, is_urged};
 pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use memory::Memory;

@@ -78,7 +78,7 @@ pub const QUIET: &str = "When it may stay quiet";
 pub const TO_DO: &str = "What to do";
 
 /// What there is to know of a rule's alert.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Help {
     /// What is particular to when it fires and how severe it is; mostly empty.
     pub particulars: &'static str,
@@ -100,6 +100,26 @@ impl Help {
             quiet: quiet.trim(),
             to_do: to_do.trim(),
         })
+    }
+}
+
+/// Where this project's files are on the web, as `Cargo.toml` has it (`repository`); empty if that does not say. Tests have one of their own, so that what they
+/// expect does not change with it.
+const REPOSITORY: &str = if cfg!(test) {
+    "https://git.example.com/alertkube"
+} else {
+    env!("CARGO_PKG_REPOSITORY")
+};
+
+/// The address of an alert's runbook, for the annotation `runbook_url`; empty if it is not known where this project's files are on the web, or the rule is none of this
+/// version. `HEAD` is the newest state of the main branch, as GitHub, Gitea and others have it.
+pub fn runbook_url(rule: &Rule) -> String {
+    let known = super::named(rule.name).is_some();
+    match REPOSITORY.trim_end_matches('/') {
+        repository if known && !repository.is_empty() => {
+            format!("{repository}/blob/HEAD/docs/runbooks/{}.md", rule.name)
+        }
+        _ => String::new(),
     }
 }
 
@@ -157,11 +177,24 @@ mod tests {
                 );
                 assert_eq!(part.matches('`').count() % 2, 0, "{name}: an open command");
                 for line in part.lines() {
-                    let is_command = line.trim_start().starts_with('`');
+                    let text =
+                        line.trim_start_matches(|c: char| c.is_ascii_digit() || ". ".contains(c));
+                    let is_command = text.starts_with('`');
                     assert!(is_command || line.len() <= WIDTH, "{name}: {line}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_alert_has_an_address_that_ends_in_its_runbook() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for rule in all().chain([&crate::rules::SHARD_NOT_SERVED]) {
+            let url = runbook_url(rule);
+            let path = url.strip_prefix("https://git.example.com/alertkube/blob/HEAD/");
+            assert!(root.join(path.unwrap()).is_file(), "{url}");
+        }
+        assert_eq!(runbook_url(&crate::rules::RETIRED), "");
     }
 
     #[test]

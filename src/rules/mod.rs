@@ -31,7 +31,7 @@ mod workload;
 
 pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
-pub use help::{Help, QUIET, TO_DO};
+pub use help::{Help, QUIET, TO_DO, runbook_url};
 pub use memo::Memo;
 pub use tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value, labels_of};
 
