@@ -237,7 +237,8 @@ impl App {
         };
 
         let result = tokio::select! {
-            () = controller.run(stream::select_all(watches), synced, until) => Ok(()),
+            // On the heap, because the engine is a large part of it.
+            () = Box::pin(controller.run(stream::select_all(watches), synced, until)) => Ok(()),
             failed = taking_part => failed,
             failed = serving => Err(failed),
             () = ended => Err(AppError::Receiver),

@@ -37,6 +37,13 @@ trimmed! {
         pub rollouts_pod_template_hash: Option<Box<str>>,
         /// Label `topology.kubernetes.io/zone` of a Node: where it fails together with others.
         pub zone: Option<Box<str>>,
+        /// Label `kubernetes.io/service-name` of an EndpointSlice: its Service.
+        pub service_name: Option<Box<str>>,
+        /// Label `endpointslice.kubernetes.io/managed-by` of an EndpointSlice: who writes it.
+        pub slice_manager: Option<Box<str>>,
+        /// Annotation `endpoints.kubernetes.io/last-change-trigger-time` of an EndpointSlice: when the pod or the Service changed that it was last written for. Not there
+        /// if a pod was deleted.
+        pub last_change: Option<Timestamp>,
         /// Whether the annotation `kubernetes.io/config.mirror` is there: the mirror of a static pod.
         pub mirror: bool,
         /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
@@ -55,11 +62,15 @@ trimmed! {
         meta.pod_template_hash = labels.pod_template_hash;
         meta.rollouts_pod_template_hash = labels.rollouts_pod_template_hash;
         meta.zone = labels.zone;
+        meta.service_name = labels.service_name;
+        meta.slice_manager = labels.slice_manager;
     } <= {
         Labels {
             pod_template_hash: meta.pod_template_hash.clone(),
             rollouts_pod_template_hash: meta.rollouts_pod_template_hash.clone(),
             zone: meta.zone.clone(),
+            service_name: meta.service_name.clone(),
+            slice_manager: meta.slice_manager.clone(),
         }
     }
     "annotations" => |meta, annotations: Annotations| {
@@ -68,6 +79,7 @@ trimmed! {
         meta.storage_provisioner = annotations.storage_provisioner;
         meta.selected_node = annotations.selected_node;
         meta.bind_completed = annotations.bind_completed.is_some();
+        meta.last_change = annotations.last_change;
     } <= {
         Annotations {
             // Its value is a hash that nobody reads.
@@ -77,6 +89,7 @@ trimmed! {
             selected_node: meta.selected_node.clone(),
             // As the controller of volumes writes it.
             bind_completed: meta.bind_completed.then(|| "yes".into()),
+            last_change: meta.last_change,
         }
     }
 
@@ -85,6 +98,8 @@ trimmed! {
         pod_template_hash: Option<Box<str>> = "pod-template-hash",
         rollouts_pod_template_hash: Option<Box<str>> = "rollouts-pod-template-hash",
         zone: Option<Box<str>> = "topology.kubernetes.io/zone",
+        service_name: Option<Box<str>> = "kubernetes.io/service-name",
+        slice_manager: Option<Box<str>> = "endpointslice.kubernetes.io/managed-by",
     }
 
     /// The annotations of interest.
@@ -94,6 +109,7 @@ trimmed! {
         storage_provisioner: Option<Box<str>> = "volume.kubernetes.io/storage-provisioner",
         selected_node: Option<Box<str>> = "volume.kubernetes.io/selected-node",
         bind_completed: Option<Box<str>> = "pv.kubernetes.io/bind-completed",
+        last_change: Option<Timestamp> = "endpoints.kubernetes.io/last-change-trigger-time",
     }
 
     /// An owner reference.

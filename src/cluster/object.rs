@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{
     Event, Failure, Meta, Subject, Tap, WatchOptions, WorkloadType,
     kinds::{
-        ApiService, CronJob, DaemonSet, Deployment, HorizontalPodAutoscaler, Job, Namespace, Node,
-        PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-        ResourceQuota, StatefulSet,
+        ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, HorizontalPodAutoscaler, Job,
+        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+        ReplicaSet, ResourceQuota, StatefulSet,
     },
     lenient::{self, Lenient},
     list, watch,
@@ -36,6 +36,8 @@ pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static
     const LABEL: Option<&'static str>;
     /// Whether the subjects of its alerts are workloads, and so have the labels `workload` and `workload_type`.
     const IS_WORKLOAD: bool;
+    /// The labels of those of its objects that are watched; none for all.
+    const SELECTOR: Option<&'static str> = None;
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
@@ -64,6 +66,11 @@ pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static
 
     /// The `PersistentVolumeClaim`s of its namespace that it cannot do without.
     fn claims(&self) -> &[Box<str>] {
+        &[]
+    }
+
+    /// The UIDs of the pods that it leads to, and that do not work.
+    fn pods(&self) -> &[Box<str>] {
         &[]
     }
 
@@ -330,6 +337,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// The pods that it leads to. See [`Kind::pods`].
+            pub fn pods(&self) -> &[Box<str>] {
+                match self {
+                    $(Self::$kind(object) => object.pods(),)+
+                }
+            }
+
             /// Its name, for people and for tables.
             pub fn object_ref(&self) -> ObjectRef {
                 let meta = self.meta();
@@ -379,5 +393,6 @@ kinds!(
     PodDisruptionBudget,
     ResourceQuota,
     Namespace,
-    ApiService
+    ApiService,
+    EndpointSlice
 );

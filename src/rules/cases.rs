@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{apps::v1 as apps, autoscaling, batch::v1 as batch, core::v1 as core, policy},
+    api::{apps::v1 as apps, autoscaling, batch::v1 as batch, core::v1 as core, discovery, policy},
     kube_aggregator::pkg::apis::apiregistration::v1::APIService as ApiService,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -251,6 +251,7 @@ pub(crate) fn unknown_fields(value: &Value) -> Vec<String> {
         Some(KindId::ResourceQuota) => whole::<core::ResourceQuota>(value),
         Some(KindId::Namespace) => whole::<core::Namespace>(value),
         Some(KindId::ApiService) => whole::<ApiService>(value),
+        Some(KindId::EndpointSlice) => whole::<discovery::v1::EndpointSlice>(value),
     };
     let mut unknown = Vec::new();
     match full {

@@ -6,6 +6,7 @@ pub(crate) mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod endpoint_slice;
 mod evaluation;
 mod finding;
 mod help;
@@ -58,6 +59,7 @@ pub const RULES: &[&[&Rule]] = &[
     resource_quota::RULES,
     namespace::RULES,
     api_service::RULES,
+    endpoint_slice::RULES,
 ];
 
 /// Stands for a rule that there is no more, in what another version of this program has written down.

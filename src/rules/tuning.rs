@@ -86,7 +86,14 @@ impl Override {
 }
 
 /// The labels of an alert that come from what is found in an object, and not from the object. Where findings are reported, an assertion holds that these are all.
-pub const FINDING_LABELS: &[&str] = &["condition", "container", "reason", "resource", "severity"];
+pub const FINDING_LABELS: &[&str] = &[
+    "condition",
+    "container",
+    "reason",
+    "resource",
+    "service",
+    "severity",
+];
 
 /// The labels that an alert of the rule may have, those of [`FINDING_LABELS`] included.
 pub fn labels_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
@@ -107,6 +114,7 @@ pub fn labels_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
         .chain(pod)
         .chain(FINDING_LABELS)
         .copied()
+        .filter(|label| *label != "service" || rule.kind == KindId::EndpointSlice)
         .chain(rule.kind.label())
 }
 

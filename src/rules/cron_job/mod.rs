@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{Timestamp, tz::TimeZone};
 
 use self::schedule::Schedule;
-use super::{Evaluation, Finding, Memo, Rule, Since, minutes, text::Line};
+use super::{Evaluation, Finding, Memo, Rule, Since, Threshold, minutes, text::Line};
 use crate::{
     alert::Severity,
     cluster::{CronJob, Kind, KindId, Meta},
@@ -36,13 +36,20 @@ static NOT_SUCCEEDING: Rule = Rule {
     severity: Severity::Warning,
     r#for: Duration::ZERO,
     description: "A CronJob has not had a success for at least 3 runs, and for at least an hour.",
+    thresholds: &[&RUNS, &WITHOUT_SUCCESS],
     ..Rule::DEFAULTS
 };
 
-/// How many runs without a success are too many.
-const RUNS: usize = 3;
-/// How long it is without a success before that matters: some run every minute.
-const WITHOUT_SUCCESS: Duration = minutes(60);
+static RUNS: Threshold =
+    Threshold::count("runs", 3, "How many runs without a success are too many.");
+
+/// Some run every minute.
+static WITHOUT_SUCCESS: Threshold = Threshold::duration(
+    "without_success",
+    minutes(60),
+    "How long a CronJob is without a success before that matters, however many runs it had.",
+);
+
 /// How long the run that is at it has to succeed: it may be the first after a time in which none could be started.
 const LAST_CHANCE: Duration = minutes(10);
 /// Jobs that go so soon after their end may be gone before their CronJob is told of their success.
@@ -75,10 +82,12 @@ impl Kind for CronJob {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, "it is being deleted");
             return;
         }
         let resumed = resumed(self, evaluation.memo, evaluation.now);
         if self.spec.suspend {
+            evaluation.quiet_all(RULES, "it is suspended");
             return;
         }
         if let Some(plan) = Plan::of(self, resumed, evaluation) {
@@ -131,7 +140,10 @@ impl<'a> Plan<'a> {
             if status.last_schedule_time.is_none() {
                 let summary = format!("cannot run: its {what}: {}", Line(text));
                 evaluation.push(Finding::new(&MISSED, reason, Since::At(created), summary));
+            } else {
+                evaluation.quiet(&MISSED, "its schedule is read by Kubernetes, but not here");
             }
+            evaluation.quiet(&NOT_SUCCEEDING, "its times cannot be told");
         };
         let (zone, text) = schedule::split_zone(&cron_job.spec.schedule);
         let zone_name = zone.or(cron_job.spec.time_zone.as_deref());
@@ -205,12 +217,15 @@ fn missed(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         status,
     } = plan.cron_job;
     if plan.forbids() && status.active > 0 {
+        evaluation.quiet(&MISSED, "the next run waits for the one that is at it");
         return;
     }
     let Some(due) = plan.due() else {
+        evaluation.quiet(&MISSED, "its schedule has no further time");
         return;
     };
     if due > evaluation.now {
+        evaluation.quiet(&MISSED, format_args!("the next run is due at {due}"));
         evaluation.look_again_at(due);
         return;
     }
@@ -235,32 +250,40 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         .ttl_seconds_after_finished
         .is_some_and(|seconds| seconds < SHORT_LIVED_SECONDS);
     let Some(last) = status.last_schedule_time else {
+        evaluation.quiet(&NOT_SUCCEEDING, "it has never run");
         return;
     };
     if short_lived {
+        let because = "its Jobs are deleted so soon after their end that a success may go unseen";
+        evaluation.quiet(&NOT_SUCCEEDING, because);
         return;
     }
+    let runs = evaluation.number(&NOT_SUCCEEDING, &RUNS) as usize;
     let mut third = plan.well;
     let mut time = plan.well;
-    for run in 1..=RUNS.saturating_add(status.active) {
-        match plan.after(time).filter(|next| *next <= last) {
-            Some(next) => time = next,
-            None => return,
-        }
-        if run == RUNS {
+    for run in 1..=runs.saturating_add(status.active) {
+        let Some(next) = plan.after(time).filter(|next| *next <= last) else {
+            let because = format_args!("fewer than {runs} runs have ended since {}", plan.well);
+            evaluation.quiet(&NOT_SUCCEEDING, because);
+            return;
+        };
+        time = next;
+        if run == runs {
             third = time;
         }
     }
     let summary = match status.last_successful_time {
         Some(success) => {
             format!(
-                "at least {RUNS} runs were due without a success; the last one was at {success}"
+                "at least {runs} runs were due without a success; the last one was at {success}"
             )
         }
-        None => format!("at least {RUNS} runs were due without a success; it has never had one"),
+        None => format!("at least {runs} runs were due without a success; it has never had one"),
     };
     let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(third), summary);
-    let mut r#for = WITHOUT_SUCCESS.saturating_sub(between(plan.well, third));
+    let mut r#for = evaluation
+        .duration(&NOT_SUCCEEDING, &WITHOUT_SUCCESS)
+        .saturating_sub(between(plan.well, third));
     if status.active > 0 {
         finding.since = Since::FirstSeenAfter(third);
         r#for = r#for.max(LAST_CHANCE);
