@@ -159,11 +159,9 @@ pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
     crate::rules::all().filter(|effect| explains(cause, effect).is_some())
 }
 
-/// Whether alerts of this rule fire when one that they explain comes due.
-pub fn is_urged(cause: &Rule) -> bool {
-    crate::rules::all()
-        .filter_map(|effect| explains(cause, effect))
-        .any(|how| how.urged)
+/// Whether an alert of the rule `cause` fires when one of the rule `effect` that it explains comes due.
+pub fn urges(effect: &Rule, cause: &Rule) -> bool {
+    explains(cause, effect).is_some_and(|how| how.urged)
 }
 
 /// Whether an alert of this rule is over when its subject has succeeded since it began.

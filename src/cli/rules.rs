@@ -14,11 +14,11 @@ use super::{
     table::{self, Cell, Style},
 };
 use crate::{
-    alert::{Severity, causes_of, effects_of, is_urged},
-    rules::{self, Help, QUIET, Rule, Setting, TO_DO},
+    alert::{Severity, causes_of, effects_of, urges},
+    rules::{self, Help, QUIET, Rule, Setting, TO_DO, Threshold},
     settings::{
         self,
-        file::{Changed, Config},
+        file::{Changed, Config, show},
     },
     text,
 };
@@ -269,8 +269,8 @@ fn set_by(rule: &Rule, config: &Config) -> String {
 const STANDS_BACK: &str = "while one of these stands, it is shown as inhibited and pages nobody";
 /// What it means that an alert explains others.
 const SPEAKS: &str = "while it stands, these page nobody; when one of them comes due, it fires";
-/// The same, of an alert that is no fault as long as it does not last.
-const SILENCES: &str = "while it stands, these page nobody";
+/// The same, where that is no reason for it to fire before its own time.
+const SILENCES: &str = "while it stands, these page nobody; it fires in its own time";
 
 fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
     writeln!(out, "{}: {}", rule.name, rule.description)?;
@@ -279,6 +279,9 @@ fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
     writeln!(out, "Severity    {}", severity(rule))?;
     writeln!(out, "Fires       {}", fires(rule))?;
     writeln!(out, "Resolves    {}", resolves(rule))?;
+    for setting in thresholds(rule) {
+        writeln!(out, "Set by      {setting}")?;
+    }
     let help = Help::of(rule).unwrap_or_default();
     if !help.particulars.is_empty() {
         writeln!(out, "\n{}", help.particulars)?;
@@ -296,8 +299,17 @@ fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
     alerts("Explained by", STANDS_BACK, causes_of(rule).collect())?;
     alerts(
         "Explains",
-        if is_urged(rule) { SPEAKS } else { SILENCES },
-        effects_of(rule).collect(),
+        SPEAKS,
+        effects_of(rule)
+            .filter(|effect| urges(effect, rule))
+            .collect(),
+    )?;
+    alerts(
+        "Explains",
+        SILENCES,
+        effects_of(rule)
+            .filter(|effect| !urges(effect, rule))
+            .collect(),
     )?;
     for (title, text) in [(QUIET, help.quiet), (TO_DO, help.to_do)] {
         if !text.is_empty() {
@@ -327,6 +339,18 @@ fn fires(rule: &Rule) -> String {
         String::new()
     };
     format!("{after}{of}")
+}
+
+/// What else a rule goes by, a line each.
+fn thresholds(rule: &Rule) -> impl Iterator<Item = String> {
+    rule.thresholds.iter().map(|threshold| {
+        let Threshold {
+            name,
+            default,
+            description,
+        } = threshold;
+        format!("{name}, {} by default: {description}", show(*default))
+    })
 }
 
 /// When a rule's alert is over.
@@ -361,6 +385,18 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn what_else_a_rule_goes_by_is_explained() {
+        let mut out = Vec::new();
+        let rule = rules::named("KubeCronJobNotSucceeding").unwrap();
+        explain(&mut out, rule).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("\nSet by      runs, 3 by default: How many runs"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -65,6 +65,7 @@ const HELP: &[(&str, &str)] = help![
     KubeQuotaFullyUsed
     KubeReplicaSetReplicaFailure
     KubeReplicaSetReplicasMismatch
+    KubeServiceNoEndpoints
     KubeStatefulSetDown
     KubeStatefulSetGenerationMismatch
     KubeStatefulSetReplicasMismatch

@@ -6,7 +6,7 @@ use std::{fmt::Write as _, fs, path::PathBuf};
 
 use super::{
     Help, QUIET, Rule, SILENCES, SPEAKS, STANDS_BACK, TO_DO, causes_of, effects_of, fires,
-    is_urged, resolves, rules, severity,
+    resolves, rules, severity, thresholds, urges,
 };
 
 /// The variable, and its value, with which snapshots are written anew.
@@ -39,19 +39,23 @@ fn page(rule: &'static Rule) -> String {
         fires(rule),
         resolves(rule),
     );
+    for setting in thresholds(rule) {
+        let _ = writeln!(page, "- Set by: {setting}");
+    }
     if !particulars.is_empty() {
         let _ = write!(page, "\n{}\n", linked(particulars));
     }
     let _ = write!(page, "\n## {QUIET}\n\n{}\n", linked(quiet));
     let _ = write!(page, "\n## {TO_DO}\n\n{}\n", linked(to_do));
-    let means = if is_urged(rule) { SPEAKS } else { SILENCES };
-    page + &alerts("Explained by", STANDS_BACK, causes_of(rule))
-        + &alerts("Explains", means, effects_of(rule))
+    let (urging, other) = effects_of(rule).partition(|effect| urges(effect, rule));
+    page + &alerts("Explained by", STANDS_BACK, causes_of(rule).collect())
+        + &alerts("Explains", SPEAKS, urging)
+        + &alerts("Explains, in its own time", SILENCES, other)
 }
 
 /// A section about other alerts; nothing if there are none.
-fn alerts(title: &str, means: &str, alerts: impl Iterator<Item = &'static Rule>) -> String {
-    let links: Vec<_> = alerts.map(|rule| link(rule.name)).collect();
+fn alerts(title: &str, means: &str, alerts: Vec<&'static Rule>) -> String {
+    let links: Vec<_> = alerts.iter().map(|rule| link(rule.name)).collect();
     if links.is_empty() {
         return String::new();
     }
