@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Evaluation, Finding, Rule, Since, minutes, probes, progress, workload};
 use crate::{
     alert::Severity,
-    cluster::{Kind, KindId, Meta, StatefulSet},
+    cluster::{Kind, KindId, LabelSet, Meta, StatefulSet},
     time::after,
 };
 
@@ -80,6 +80,10 @@ impl Kind for StatefulSet {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        Some(&self.spec.template.labels)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
