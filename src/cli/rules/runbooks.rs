@@ -47,14 +47,16 @@ fn page(rule: &'static Rule) -> String {
     }
     let _ = write!(page, "\n## {QUIET}\n\n{}\n", linked(quiet));
     let _ = write!(page, "\n## {TO_DO}\n\n{}\n", linked(to_do));
-    let (urging, other) = effects_of(rule).partition(|effect| urges(effect, rule));
-    page + &alerts("Explained by", STANDS_BACK, causes_of(rule).collect())
-        + &alerts("Explains", SPEAKS, urging)
-        + &alerts("Explains, in its own time", SILENCES, other)
+    let causes: Vec<_> = causes_of(rule).collect();
+    let (urging, other): (Vec<_>, Vec<_>) =
+        effects_of(rule).partition(|effect| urges(effect, rule));
+    page + &alerts("Explained by", STANDS_BACK, &causes)
+        + &alerts("Explains", SPEAKS, &urging)
+        + &alerts("Explains, in its own time", SILENCES, &other)
 }
 
 /// A section about other alerts; nothing if there are none.
-fn alerts(title: &str, means: &str, alerts: Vec<&'static Rule>) -> String {
+fn alerts(title: &str, means: &str, alerts: &[&'static Rule]) -> String {
     let links: Vec<_> = alerts.iter().map(|rule| link(rule.name)).collect();
     if links.is_empty() {
         return String::new();
