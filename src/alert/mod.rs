@@ -13,7 +13,7 @@ mod severity;
 mod slices;
 mod view;
 
-pub use cause::{causes_of, effects_of};
+pub use cause::{causes_of, effects_of, urges};
 pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use memory::Memory;
