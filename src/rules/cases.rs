@@ -153,6 +153,19 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")
 }
 
+/// The objects of every case in turn, with the times at which they are seen.
+pub(super) fn sights() -> Vec<Vec<(Timestamp, Value)>> {
+    let mut sights = Vec::new();
+    for file in fs::read_dir(directory()).unwrap() {
+        for case in read(&file.unwrap().path()).unwrap() {
+            let at_once = case.objects.into_iter().map(|object| (case.at, object));
+            let in_turn = case.steps.into_iter().map(|step| (step.at, step.object));
+            sights.push(at_once.chain(in_turn).collect());
+        }
+    }
+    sights
+}
+
 /// Every object of every case, for tests that need all kinds of pods.
 pub(super) fn objects() -> Vec<Value> {
     let mut objects = Vec::new();
@@ -218,7 +231,7 @@ fn judge(case: &Case) -> Vec<String> {
     failures
 }
 
-fn decode(value: &Value) -> Result<Object, String> {
+pub(super) fn decode(value: &Value) -> Result<Object, String> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     match Object::decode(text("apiVersion"), text("kind"), value) {
         Ok(Some((object, 0))) => Ok(object),

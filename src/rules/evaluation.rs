@@ -67,11 +67,13 @@ impl<'a> Evaluation<'a> {
 
     /// Reports what a rule has found.
     pub(super) fn push(&mut self, mut finding: Finding) {
-        if let Some(setting) = self.setting(finding.rule) {
-            if setting.enabled == Some(false) {
-                self.quiet(finding.rule, "it is turned off");
-                return;
-            }
+        let setting = self.setting(finding.rule);
+        let enabled = setting.and_then(|setting| setting.enabled);
+        if !enabled.unwrap_or(finding.rule.enabled) {
+            self.quiet(finding.rule, "it is turned off");
+            return;
+        }
+        if let Some(setting) = setting {
             finding.severity = setting.severity.unwrap_or(finding.severity);
             finding.r#for = finding.r#for.or(setting.r#for);
         }
@@ -90,6 +92,20 @@ impl<'a> Evaluation<'a> {
     pub(super) fn quiet_all(&mut self, rules: &[&'static Rule], because: impl Display) {
         for rule in rules {
             self.quiet(rule, &because);
+        }
+    }
+
+    /// Says why none of these rules has anything to report, but for those that have said something of the object already.
+    pub(super) fn quiet_rest(&mut self, rules: &[&'static Rule], because: impl Display) {
+        let Some(quiet) = &mut self.quiet else {
+            return;
+        };
+        for &rule in rules {
+            let is_found = self.findings.iter().any(|finding| finding.rule == rule);
+            if !is_found && !quiet.iter().any(|quiet| quiet.rule == rule) {
+                let because = because.to_string();
+                quiet.push(Quiet { rule, because });
+            }
         }
     }
 
