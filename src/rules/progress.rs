@@ -4,11 +4,20 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Evaluation, Finding, Memo, Since, minutes, probes};
+use super::{Evaluation, Finding, Memo, Since, Threshold, minutes, probes};
 use crate::{cluster::PodTemplate, time::before};
 
 /// For how long nothing moves in a rollout that is stuck, besides what its pods may take. The mixin's window for workloads is as long.
-const STILL: Duration = minutes(5);
+pub(super) static STILL: Threshold = still(minutes(5));
+
+/// [`STILL`] of a rule with a time of its own.
+pub(super) const fn still(default: Duration) -> Threshold {
+    Threshold::duration(
+        "still",
+        default,
+        "How long nothing may have moved, besides what its probes allow a pod for.",
+    )
+}
 
 /// What the [`Memo`] knows the counters by.
 const COUNTERS: &str = "progress";
@@ -34,7 +43,9 @@ pub(super) fn unless_moving(
     allowance: Duration,
     evaluation: &Evaluation<'_>,
 ) -> Finding {
-    let still = STILL.saturating_add(allowance);
+    let still = evaluation
+        .duration(finding.rule, &STILL)
+        .saturating_add(allowance);
     let r#for = evaluation.r#for(finding.rule).max(still);
     Finding {
         // As the time may not lie ahead, `for` is at least as long as what is waited for.

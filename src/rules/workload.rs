@@ -23,6 +23,12 @@ pub(super) const fn is_stale(meta: &Meta, observed_generation: i64) -> bool {
     observed_generation == 0 || observed_generation < meta.generation
 }
 
+/// Why nothing is said of an object that is about to go.
+pub(super) const DELETED: &str = "it is being deleted";
+
+/// Why nothing is said of a status that [`is_stale`].
+pub(super) const STALE: &str = "its controller has not seen its newest generation yet";
+
 /// The controller does not follow the spec. Where specs change all the time, it is always a little late: as long as what it has seen moves, it works.
 pub(super) fn generation_mismatch(
     rule: &'static Rule,
@@ -32,6 +38,8 @@ pub(super) fn generation_mismatch(
 ) {
     if observed_generation == meta.generation {
         evaluation.memo.forget_value(OBSERVED);
+        let because = "its controller has seen the newest generation of it";
+        evaluation.quiet(rule, because);
         return;
     }
     let observed = observed_generation.to_string();
@@ -55,6 +63,8 @@ pub(super) fn replica_failure(
     let Some(failure) =
         Condition::find(conditions, "ReplicaFailure").filter(|failure| failure.is_true())
     else {
+        let because = "its controller tells of no pod that it could not create or delete";
+        evaluation.quiet(rule, because);
         return;
     };
     let what = if &*failure.reason == "FailedDelete" {
@@ -84,6 +94,34 @@ pub(super) fn refusal(message: &str) -> Option<&'static str> {
         Some("Forbidden")
     } else {
         None
+    }
+}
+
+// === counts ===
+
+/// How many replicas of a workload are available, in words.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Available {
+    /// How many are.
+    pub available: i32,
+    /// How many should be.
+    pub desired: i32,
+    /// How many pods there are.
+    pub pods: i32,
+}
+
+impl fmt::Display for Available {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            available,
+            desired,
+            pods,
+        } = self;
+        write!(f, "{available} of {desired} replicas are available")?;
+        if pods < desired {
+            write!(f, ", and there are {pods} pods")?;
+        }
+        Ok(())
     }
 }
 
