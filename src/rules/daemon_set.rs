@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::{
-    Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
     progress::{self, STILL},
     text::{Count, push},
     workload,
@@ -92,7 +92,7 @@ impl Kind for DaemonSet {
         let meta = &self.metadata;
         let is_stale = workload::is_stale(meta, self.status.observed_generation);
         if meta.deletion_timestamp.is_some() {
-            evaluation.quiet_all(RULES, workload::DELETED);
+            evaluation.quiet_all(RULES, DELETED);
         } else if is_stale {
             evaluation.quiet_all(RULES, workload::STALE);
         } else {

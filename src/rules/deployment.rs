@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress, since,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress, since,
     text::{self, Line},
     workload::{self, Available, Standstill, due_at},
 };
@@ -147,7 +147,7 @@ impl Kind for Deployment {
 fn evaluate(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     let meta = &deployment.metadata;
     if meta.deletion_timestamp.is_some() {
-        evaluation.quiet_all(RULES, workload::DELETED);
+        evaluation.quiet_all(RULES, DELETED);
         return;
     }
     let observed = deployment.status.observed_generation;
@@ -305,7 +305,10 @@ fn rollout_goes_well(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
             );
             evaluation.quiet(&ROLLOUT_STUCK, because);
         }
-        None => evaluation.quiet(&ROLLOUT_STUCK, "its controller tells of no rollout that is stuck"),
+        None => evaluation.quiet(
+            &ROLLOUT_STUCK,
+            "its controller tells of no rollout that is stuck",
+        ),
     }
 }
 

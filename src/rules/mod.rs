@@ -7,6 +7,8 @@ mod cron_job;
 mod daemon_set;
 mod deployment;
 mod evaluation;
+#[cfg(test)]
+mod explanations;
 mod finding;
 mod horizontal_pod_autoscaler;
 mod job;
@@ -91,6 +93,9 @@ pub fn named(name: &str) -> Option<&'static Rule> {
         .chain([&SHARD_NOT_SERVED])
         .find(|rule| rule.name == name)
 }
+
+/// Why nothing is said of an object that is about to go.
+const DELETED: &str = "it is being deleted";
 
 const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)

@@ -1,7 +1,7 @@
 //! The rules on `ReplicaSets` that nothing controls. Those of a Deployment are judged by it.
 
 use super::{
-    Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress,
     workload::{self, Available, Standstill, due_at},
 };
 use crate::{
@@ -85,7 +85,7 @@ impl Kind for ReplicaSet {
             return;
         }
         if meta.deletion_timestamp.is_some() {
-            evaluation.quiet_all(RULES, workload::DELETED);
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         if workload::is_stale(meta, self.status.observed_generation) {

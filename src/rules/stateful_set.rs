@@ -3,7 +3,7 @@
 //! Their controller sets no conditions: that pods cannot be created shows only in there being too few of them.
 
 use super::{
-    Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
     progress::{self, STILL},
     workload,
 };
@@ -94,7 +94,7 @@ impl Kind for StatefulSet {
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         let (meta, observed) = (&self.metadata, self.status.observed_generation);
         if meta.deletion_timestamp.is_some() {
-            evaluation.quiet_all(RULES, workload::DELETED);
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         workload::generation_mismatch(&GENERATION_MISMATCH, meta, observed, evaluation);

@@ -23,9 +23,6 @@ pub(super) const fn is_stale(meta: &Meta, observed_generation: i64) -> bool {
     observed_generation == 0 || observed_generation < meta.generation
 }
 
-/// Why nothing is said of an object that is about to go.
-pub(super) const DELETED: &str = "it is being deleted";
-
 /// Why nothing is said of a status that [`is_stale`].
 pub(super) const STALE: &str = "its controller has not seen its newest generation yet";
 

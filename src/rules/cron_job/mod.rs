@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{Timestamp, tz::TimeZone};
 
 use self::schedule::Schedule;
-use super::{Evaluation, Finding, Memo, Rule, Since, minutes, text::Line};
+use super::{DELETED, Evaluation, Finding, Memo, Rule, Since, Threshold, minutes, text::Line};
 use crate::{
     alert::Severity,
     cluster::{CronJob, Kind, KindId, Meta},
@@ -35,16 +35,29 @@ static NOT_SUCCEEDING: Rule = Rule {
     kind: KindId::CronJob,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
+    thresholds: &[&RUNS, &WITHOUT_SUCCESS, &LAST_CHANCE],
     description: "A CronJob has not had a success for at least 3 runs, and for at least an hour.",
     ..Rule::DEFAULTS
 };
 
 /// How many runs without a success are too many.
-const RUNS: usize = 3;
+static RUNS: Threshold =
+    Threshold::count("runs", 3, "How many runs without a success are too many.");
+
 /// How long it is without a success before that matters: some run every minute.
-const WITHOUT_SUCCESS: Duration = minutes(60);
+static WITHOUT_SUCCESS: Threshold = Threshold::duration(
+    "without_success",
+    minutes(60),
+    "How long it must have been without a success.",
+);
+
 /// How long the run that is at it has to succeed: it may be the first after a time in which none could be started.
-const LAST_CHANCE: Duration = minutes(10);
+static LAST_CHANCE: Threshold = Threshold::duration(
+    "last_chance",
+    minutes(10),
+    "How long a run that goes on has to succeed.",
+);
+
 /// Jobs that go so soon after their end may be gone before their CronJob is told of their success.
 const SHORT_LIVED_SECONDS: i32 = 10;
 /// How far clocks on the wall are ahead of UTC at most: in Kiritimati.
@@ -75,16 +88,19 @@ impl Kind for CronJob {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         let resumed = resumed(self, evaluation.memo, evaluation.now);
         if self.spec.suspend {
+            evaluation.quiet_all(RULES, "it is suspended");
             return;
         }
         if let Some(plan) = Plan::of(self, resumed, evaluation) {
             missed(&plan, evaluation);
             not_succeeding(&plan, evaluation);
         }
+        evaluation.quiet_rest(RULES, "its times cannot be told from its schedule");
     }
 }
 
@@ -205,13 +221,17 @@ fn missed(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         status,
     } = plan.cron_job;
     if plan.forbids() && status.active > 0 {
+        let because = "a run goes on, and its concurrency policy forbids another";
+        evaluation.quiet(&MISSED, because);
         return;
     }
     let Some(due) = plan.due() else {
+        evaluation.quiet(&MISSED, "its schedule has no further run");
         return;
     };
     if due > evaluation.now {
         evaluation.look_again_at(due);
+        evaluation.quiet(&MISSED, format_args!("its next run is due at {due}"));
         return;
     }
     // With a new schedule, or without a suspension, it may be overdue from one moment to the next: the controller is about to start it then.
@@ -235,35 +255,50 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         .ttl_seconds_after_finished
         .is_some_and(|seconds| seconds < SHORT_LIVED_SECONDS);
     let Some(last) = status.last_schedule_time else {
+        evaluation.quiet(&NOT_SUCCEEDING, "it has never run");
         return;
     };
     if short_lived {
+        let because =
+            "its Jobs are deleted right after their end, and their success may not be told";
+        evaluation.quiet(&NOT_SUCCEEDING, because);
         return;
     }
-    let mut third = plan.well;
+    let runs = evaluation.number(&NOT_SUCCEEDING, &RUNS).max(1);
+    let limit = usize::try_from(runs).unwrap_or(usize::MAX);
+    let mut last_straw = plan.well;
     let mut time = plan.well;
-    for run in 1..=RUNS.saturating_add(status.active) {
+    for run in 1..=limit.saturating_add(status.active) {
         match plan.after(time).filter(|next| *next <= last) {
             Some(next) => time = next,
-            None => return,
+            None => {
+                let because = format_args!(
+                    "fewer than {runs} runs were due and have ended since {}, when it was well",
+                    plan.well
+                );
+                evaluation.quiet(&NOT_SUCCEEDING, because);
+                return;
+            }
         }
-        if run == RUNS {
-            third = time;
+        if run == limit {
+            last_straw = time;
         }
     }
     let summary = match status.last_successful_time {
         Some(success) => {
             format!(
-                "at least {RUNS} runs were due without a success; the last one was at {success}"
+                "at least {runs} runs were due without a success; the last one was at {success}"
             )
         }
-        None => format!("at least {RUNS} runs were due without a success; it has never had one"),
+        None => format!("at least {runs} runs were due without a success; it has never had one"),
     };
-    let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(third), summary);
-    let mut r#for = WITHOUT_SUCCESS.saturating_sub(between(plan.well, third));
+    let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(last_straw), summary);
+    let mut r#for = evaluation
+        .duration(&NOT_SUCCEEDING, &WITHOUT_SUCCESS)
+        .saturating_sub(between(plan.well, last_straw));
     if status.active > 0 {
-        finding.since = Since::FirstSeenAfter(third);
-        r#for = r#for.max(LAST_CHANCE);
+        finding.since = Since::FirstSeenAfter(last_straw);
+        r#for = r#for.max(evaluation.duration(&NOT_SUCCEEDING, &LAST_CHANCE));
     }
     evaluation.push(finding.after(r#for));
 }
