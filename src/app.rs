@@ -23,7 +23,7 @@ use crate::{
     http::{self, Health, Metrics},
     membership::{self, Membership},
     notify::{Ledger, Receiver, Worker},
-    rules,
+    rules::{self, Tuning},
     shard::{Gate, Sharder},
 };
 
@@ -64,6 +64,7 @@ pub struct App {
     metrics: Arc<Metrics>,
     health: Health,
     workers: Vec<Worker>,
+    tuning: Tuning,
 }
 
 /// Why the program ended, other than by being told to.
@@ -124,7 +125,15 @@ impl App {
             metrics: Arc::new(metrics),
             health,
             workers: Vec::new(),
+            tuning: Tuning::default(),
         })
+    }
+
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
+        self
     }
 
     /// Adds a receiver, and starts its task.
@@ -154,6 +163,7 @@ impl App {
             metrics,
             health,
             mut workers,
+            tuning,
         } = self;
         let time = clock.clone();
         metrics.at_scrape(move |gauges| gauges.clock_offset(time.offset()));
@@ -201,7 +211,7 @@ impl App {
             DRAIN
         };
         let controller = Controller::new(
-            Engine::new(cluster),
+            Engine::new(cluster).tuned(tuning),
             gate,
             custody,
             clock.clone(),
@@ -227,7 +237,8 @@ impl App {
         };
 
         let result = tokio::select! {
-            () = controller.run(stream::select_all(watches), synced, until) => Ok(()),
+            // On the heap, because the engine is a large part of it.
+            () = Box::pin(controller.run(stream::select_all(watches), synced, until)) => Ok(()),
             failed = taking_part => failed,
             failed = serving => Err(failed),
             () = ended => Err(AppError::Receiver),

@@ -118,7 +118,7 @@ impl World {
         app.deliver_to(recorder.clone());
         let mut apps = JoinSet::new();
         let running = app.run(stop.clone());
-        apps.spawn(async move { running.await.unwrap() });
+        apps.spawn(async move { Box::pin(running).await.unwrap() });
         Self {
             server,
             recorder,

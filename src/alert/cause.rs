@@ -27,6 +27,8 @@ pub(super) enum Reach {
     Subject,
     /// The cause is about the node that the effect's object runs on.
     Node,
+    /// The cause is about a pod that the effect's object leads to.
+    Pod,
     /// The cause is about a claim that the effect's object needs.
     Claim,
     /// The cause is about the namespace that the effect is in.
@@ -104,6 +106,11 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
             | "KubePersistentVolumeUnhealthy",
             "KubePodPending" | "KubeContainerWaiting",
         ) => Some(Explanation::of(Reach::Claim)),
+        // A pod that says why it is not ready says it for its Services. It knows better how long it may take, and so it is not made to fire early.
+        (_, "KubeServiceNoEndpoints") if by_pod => Some(Explanation {
+            urged: false,
+            ..Explanation::of(Reach::Pod)
+        }),
         // A Job that has given up says so itself, not by its last pods.
         ("KubeJobFailed", "KubeCronJobNotSucceeding") => Some(Explanation::of(Reach::Subject)),
         ("KubeJobFailed", _) if hits_pod => Some(Explanation::of(Reach::Subject)),
@@ -155,6 +162,11 @@ pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
 /// Whether an alert of this rule is over when its subject has succeeded since it began.
 pub(super) fn ends_with_success(rule: &Rule) -> bool {
     rule.name == "KubeJobFailed"
+}
+
+/// Whether alerts of this rule are explained by those of pods that their objects lead to.
+pub(super) fn leads_to_pods(effect: &Rule) -> bool {
+    effect.kind == KindId::EndpointSlice
 }
 
 /// Whether alerts of this rule explain more than others of the same object.

@@ -17,6 +17,7 @@ use super::{
     entry::{AlertKey, Entry, Member},
     looks::Looks,
     render::view,
+    slices::Slices,
 };
 use crate::{
     cluster::{KindId, Object, Subject},
@@ -60,6 +61,7 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     census: Census,
+    slices: Slices,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
     successes: HashMap<ShardKey, Timestamp>,
@@ -134,6 +136,7 @@ impl Engine {
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            slices: Slices::default(),
             looks: Looks::default(),
             successes: HashMap::new(),
             notices: Vec::new(),
@@ -171,6 +174,9 @@ impl Engine {
         if kind == KindId::Node {
             self.census.list_started();
         }
+        if kind == KindId::EndpointSlice {
+            self.slices.list_started();
+        }
         let sight = self.sights.entry(kind).or_default();
         sight.list += 1;
         sight.listing = true;
@@ -196,6 +202,11 @@ impl Engine {
             .collect();
         for uid in missing {
             self.gone(&uid, now);
+        }
+        if kind == KindId::EndpointSlice {
+            for slice in self.slices.list_done(now) {
+                self.judge(&slice, list, now);
+            }
         }
         self.looks.keep(kind, list);
         self.unsettle(kind);
@@ -240,15 +251,39 @@ impl Engine {
         {
             self.note_success(&object.subject().0, at, now);
         }
+        let others = self.slices.see(object, now);
+        self.judge(object, list, now);
+        for slice in others {
+            self.judge(&slice, list, now);
+        }
+    }
+
+    /// Looks at an object with all that is known of the others.
+    fn judge(&mut self, object: &Object, list: u64, now: Timestamp) {
+        let uid = &*object.meta().uid;
         let mut memo = self
             .objects
             .get_mut(uid)
             .map(|known| std::mem::take(&mut known.memo))
             .unwrap_or_default();
         let mut findings = std::mem::take(&mut self.findings);
-        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings).tuned(&self.tuning);
+        let mut evaluation = Evaluation::new(now, &mut memo, &mut findings)
+            .tuned(&self.tuning)
+            .of(object, &self.cluster);
         object.evaluate(&mut evaluation);
         self.looks.set(object, list, evaluation.look_again());
+        if !findings.is_empty()
+            && self
+                .slices
+                .may_serve(object, self.objects.contains_key(uid))
+        {
+            findings.clear();
+        }
+        if let Some(since) = self.slices.unserved_since(object) {
+            for finding in &mut findings {
+                finding.since = finding.since.not_before(since);
+            }
+        }
         if self.objects.contains_key(uid) || !findings.is_empty() || !memo.is_empty() {
             self.update(object, memo, &mut findings, list, now);
         }
@@ -296,6 +331,11 @@ impl Engine {
         }
         if self.census.gone(hash(uid)) {
             self.recount();
+        }
+        for slice in self.slices.gone(hash(uid), now) {
+            let sight = self.sights.get(&slice.kind());
+            let list = sight.map_or(0, |sight| sight.list);
+            self.judge(&slice, list, now);
         }
         self.looks.forget(uid);
         let Some(known) = self.objects.get_mut(uid) else {
@@ -501,6 +541,7 @@ impl Engine {
 
     /// Decides what becomes of the alert at `now`. Those that it explained may be to decide then.
     fn settle(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
+        self.look_at_pods(key);
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
@@ -655,7 +696,7 @@ fn is_clear(sights: &BTreeMap<KindId, Sight>, kind: KindId) -> bool {
 }
 
 /// The hash of an object's UID.
-fn hash(uid: &str) -> u64 {
+pub(super) fn hash(uid: &str) -> u64 {
     let mut hasher = FnvHasher::default();
     hasher.write(uid.as_bytes());
     hasher.finish()

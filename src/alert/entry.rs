@@ -96,6 +96,9 @@ pub(super) struct Member {
     /// The claims that the object needs. They come with it, and are not remembered.
     #[serde(skip)]
     pub claims: Box<[Box<str>]>,
+    /// The pods that the object leads to. They come with it, and are not remembered.
+    #[serde(skip)]
+    pub pods: Box<[Box<str>]>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
     pub explained: bool,
@@ -128,6 +131,7 @@ impl Member {
             seen: true,
             gone: false,
             claims: object.claims().into(),
+            pods: object.pods().into(),
             explained: false,
             ends_at: None,
             lasts: finding.lasts,
@@ -146,6 +150,9 @@ impl Member {
         }
         if *self.claims != *object.claims() {
             self.claims = object.claims().into();
+        }
+        if *self.pods != *object.pods() {
+            self.pods = object.pods().into();
         }
     }
 

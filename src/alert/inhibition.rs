@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     Engine,
-    cause::{Reach, explains, reaches_beyond},
+    cause::{Reach, explains, leads_to_pods, reaches_beyond},
     entry::{AlertKey, Entry, Member},
 };
 use crate::cluster::{KindId, Subject};
@@ -59,7 +59,9 @@ impl Engine {
             let fits = match how.reach {
                 Reach::Part => cause.key.part == effect.key.part,
                 Reach::Object => true,
-                Reach::Subject | Reach::Node | Reach::Claim | Reach::Namespace => false,
+                Reach::Subject | Reach::Node | Reach::Pod | Reach::Claim | Reach::Namespace => {
+                    false
+                }
             };
             let because = cause.members.get(uid)?;
             let held = how.while_held && cause.fired.is_some();
@@ -96,7 +98,43 @@ impl Engine {
             let how = explains(cause.rule, effect.rule).filter(|how| how.reach == reach)?;
             cause.explains(how.while_held).then_some((cause, how.urged))
         });
-        of_object.chain(beyond)
+        of_object
+            .chain(beyond)
+            .chain(self.causes_in_pods(effect, member))
+    }
+
+    /// What explains a member by way of the pods that it leads to, and whether that fires when the alert comes due.
+    fn causes_in_pods<'a>(
+        &'a self,
+        effect: &'a Entry,
+        member: &'a Member,
+    ) -> impl Iterator<Item = (&'a Entry, bool)> + 'a {
+        let of_pod = |uid| {
+            self.objects
+                .get(uid)
+                .into_iter()
+                .flat_map(|pod| &pod.alerts)
+        };
+        let causes = member.pods.iter().flat_map(move |uid| {
+            of_pod(uid).filter_map(move |key| Some((uid, self.alerts.get(key)?)))
+        });
+        causes.filter_map(move |(uid, cause)| {
+            let how = explains(cause.rule, effect.rule).filter(|how| how.reach == Reach::Pod)?;
+            let held = how.while_held && cause.fired.is_some();
+            let explains = cause.members.get(uid)?.explains(held) && cause.is_quorate();
+            explains.then_some((cause, how.urged))
+        })
+    }
+
+    /// Works out again whether an alert is explained by pods that its objects lead to. One of them may have joined an alert that stood already, which is told to
+    /// nobody.
+    pub(super) fn look_at_pods(&mut self, key: &Arc<AlertKey>) {
+        let entry = self.alerts.get(key);
+        let entry = entry.filter(|entry| leads_to_pods(entry.rule));
+        let members = entry.into_iter().flat_map(|entry| entry.members.keys());
+        for uid in members.cloned().collect::<Vec<_>>() {
+            self.explain_member(key, &uid);
+        }
     }
 
     /// An alert has begun or ceased to explain others, beyond its objects: they are looked at again. It is rare for nodes, claims and namespaces, and so these
@@ -110,6 +148,26 @@ impl Engine {
         };
         for entry in self.about(subject.clone()) {
             reach(entry, &|_| true);
+        }
+        // The alerts on Services are neighbours, those of a namespace too.
+        let service = |name: &str| AlertKey {
+            subject: Subject {
+                kind: "Service".into(),
+                namespace: subject.namespace.clone(),
+                name: name.into(),
+            },
+            rule: "",
+            part: None,
+        };
+        let services = self.alerts.range(service("")..).map(|(_, entry)| entry);
+        let services = services.take_while(|entry| {
+            let Subject {
+                kind, namespace, ..
+            } = &entry.key.subject;
+            **kind == *"Service" && *namespace == subject.namespace
+        });
+        for entry in services {
+            reach(entry, &|member| !member.pods.is_empty());
         }
         match &*subject.kind {
             "Node" => {

@@ -65,8 +65,9 @@ impl Looks {
 
     /// When the next is due, of the kinds that are seen.
     pub fn next(&self, sees: impl Fn(KindId) -> bool) -> Option<Timestamp> {
-        let seen = self.0.iter().filter(|(kind, _)| sees(**kind));
-        seen.filter_map(|(_, of_kind)| of_kind.by_time.keys().next())
+        let in_view = self.0.iter().filter(|(kind, _)| sees(**kind));
+        in_view
+            .filter_map(|(_, of_kind)| of_kind.by_time.keys().next())
             .map(|(time, _)| *time)
             .min()
     }

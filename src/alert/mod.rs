@@ -10,6 +10,7 @@ mod looks;
 mod memory;
 mod render;
 mod severity;
+mod slices;
 mod view;
 
 pub use cause::{causes_of, effects_of};

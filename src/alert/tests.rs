@@ -552,3 +552,48 @@ fn findings(object: &Object, now: Timestamp) -> Vec<Finding> {
     object.evaluate(&mut Evaluation::new(now, &mut memo, &mut findings));
     findings
 }
+
+#[test]
+fn overrides_apply_to_the_alerts_that_they_match_and_the_later_wins() {
+    use crate::{alert::Severity, settings::file::Config};
+
+    let pod = |namespace: &str| {
+        let pod = crate::sim::pods::mk_pod(namespace, "web-7d9c5b8f6-x2x4q");
+        let pod = pod.oom_killed(at(0), 1).build();
+        let (pod, _) = Object::decode("v1", "Pod", &pod).unwrap().unwrap();
+        pod
+    };
+    let alerts = |text: &str, namespace: &str| {
+        let config = Config::parse("a.yaml", text).unwrap();
+        let engine = Engine::new("eu").tuned(config.tuning);
+        let alerts = engine.scan([pod(namespace)], at(0));
+        let mut alerts = alerts.into_iter();
+        alerts
+            .find(|alert| alert.rule.name == "KubePodOOMKilled")
+            .map(|alert| alert.severity)
+    };
+    let rules = |overrides: &str| {
+        format!("rules:\n  KubePodOOMKilled:\n    severity: warning\n    overrides:\n{overrides}")
+    };
+    let one = |matchers: &str, setting: &str| {
+        format!("      - matchers: ['{matchers}']\n        {setting}\n")
+    };
+    let dev = rules(
+        &(one("namespace=~\"dev-.*\"", "severity: info")
+            + &one(
+                "cluster=\"eu\",workload=web,namespace=dev-2",
+                "severity: critical",
+            )),
+    );
+    assert_eq!(alerts(&dev, "shop"), Some(Severity::Warning));
+    assert_eq!(alerts(&dev, "dev-1"), Some(Severity::Info));
+    assert_eq!(alerts(&dev, "dev-2"), Some(Severity::Critical));
+    let container = rules(&one("container=app", "enabled: false"));
+    assert_eq!(alerts(&container, "shop"), None);
+    let container = rules(&one("container!=app", "enabled: false"));
+    assert_eq!(alerts(&container, "shop"), Some(Severity::Warning));
+    let reason = rules(&one("reason=OOMKilled", "severity: critical"));
+    assert_eq!(alerts(&reason, "shop"), Some(Severity::Critical));
+    let kind = rules(&one("workload_type=statefulset", "enabled: false"));
+    assert_eq!(alerts(&kind, "shop"), Some(Severity::Warning));
+}

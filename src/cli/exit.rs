@@ -6,7 +6,10 @@ use std::{
     process::ExitCode,
 };
 
-use crate::{settings::SettingsError, shard::ShardError};
+use crate::{
+    settings::{SettingsError, file::FileError},
+    shard::ShardError,
+};
 
 /// How the program ends: the exit codes that the help documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +44,15 @@ fn exit_of(error: &anyhow::Error) -> Exit {
     if is_broken_pipe(error) {
         // Whoever reads our output has read enough (`alertkube scan | head`).
         Exit::Success
-    } else if error.is::<SettingsError>() || error.is::<ShardError>() {
+    } else if is_about_settings(error) {
         Exit::Usage
     } else {
         Exit::Failure
     }
+}
+
+fn is_about_settings(error: &anyhow::Error) -> bool {
+    error.is::<SettingsError>() || error.is::<ShardError>() || error.is::<FileError>()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,9 +1,12 @@
 //! The command line: one file a command, each thin.
 
 mod cluster;
+mod config;
 mod demo;
 mod exit;
 mod files;
+mod record;
+mod replay;
 mod rules;
 mod run;
 mod scan;
@@ -43,8 +46,12 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Scan(scan::Args),
+    Record(record::Args),
+    Replay(replay::Args),
     Demo(demo::Args),
     Rules(rules::Args),
+    #[command(subcommand)]
+    Config(config::Command),
     #[command(subcommand)]
     Shard(shard::Command),
 }
@@ -61,13 +68,19 @@ impl Cli {
         if let Command::Rules(args) = &command {
             return rules::run(args);
         }
+        if let Command::Config(command) = &command {
+            return config::run(command);
+        }
         let settings = Settings::from_env()?;
         settings::init_logging(settings.log, settings.log_format);
         match command {
             Command::Run(args) => run::run(&args, settings),
             Command::Scan(args) => scan::run(&args, &settings),
+            Command::Record(args) => record::run(&args, settings),
+            Command::Replay(args) => replay::run(&args, &settings),
             Command::Demo(args) => demo::run(&args),
             Command::Rules(args) => rules::run(&args),
+            Command::Config(command) => config::run(&command),
             Command::Shard(command) => shard::run(&command, &settings),
         }
     }
@@ -144,9 +157,13 @@ mod tests {
         for path in [
             &["run"][..],
             &["scan"],
+            &["record"],
+            &["replay"],
             &["demo"],
             &["rules"],
             &["rules", "explain"],
+            &["config", "check"],
+            &["config", "show"],
             &["shard", "owner"],
             &["shard", "balance"],
             &["shard", "status"],

@@ -1,18 +1,26 @@
 //! `alertkube rules`: which rules there are, and what each of them means.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::{
+    io::{self, IsTerminal as _, Write},
+    time::Duration,
+};
 
 use anyhow::bail;
 use serde::Serialize;
 
 use super::{
     Exit,
+    config::ConfigArgs,
     table::{self, Cell, Style},
 };
 use crate::{
     alert::{Severity, causes_of, effects_of},
-    rules::{self, Rule},
-    settings, text,
+    rules::{self, Rule, Setting},
+    settings::{
+        self,
+        file::{Changed, Config},
+    },
+    text,
 };
 
 /// Lists the rules: what they look at, when they fire, and how severe that is
@@ -22,6 +30,9 @@ use crate::{
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+
+    #[command(flatten)]
+    config: ConfigArgs,
 
     /// How to print the list
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -76,6 +87,40 @@ impl From<&'static Rule> for Described {
     }
 }
 
+/// A rule and how it is set, as programs see it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Set {
+    #[serde(flatten)]
+    described: Described,
+    enabled: bool,
+    /// What is changed: each with its value, the default, and where it is set.
+    changed: Vec<Changed>,
+    /// How many overrides it has for some of its alerts.
+    overrides: usize,
+}
+
+impl Set {
+    fn new(rule: &'static Rule, config: &Config) -> Self {
+        let unset = Setting::default();
+        let Setting {
+            enabled,
+            severity,
+            r#for,
+            thresholds: _,
+        } = config.tuning.of(rule).unwrap_or(&unset);
+        let mut described = Described::from(rule);
+        described.severity = severity.unwrap_or(described.severity);
+        described.for_seconds = r#for.map_or(described.for_seconds, |time| time.as_secs());
+        Self {
+            described,
+            enabled: enabled.unwrap_or(rule.enabled),
+            changed: config.changed(rule),
+            overrides: config.tuning.overrides(rule).len(),
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -92,10 +137,12 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         (None, Output::Table) => {
             let colour = settings::colour(out.is_terminal());
-            list(&mut out, colour)?;
+            let config = args.config.read(settings::config_file().as_deref())?;
+            list(&mut out, colour, &config)?;
         }
         (None, Output::Json) => {
-            let all: Vec<Described> = rules::all().map(Described::from).collect();
+            let config = args.config.read(settings::config_file().as_deref())?;
+            let all: Vec<_> = rules::all().map(|rule| Set::new(rule, &config)).collect();
             writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         }
     }
@@ -113,18 +160,25 @@ fn unknown(name: &str) -> String {
 }
 
 /// How long the condition stands before the alert fires.
-fn after(rule: &Rule) -> String {
-    if rule.r#for.is_zero() {
+fn after(r#for: Duration) -> String {
+    if r#for.is_zero() {
         "at once".to_owned()
     } else {
-        text::duration(rule.r#for)
+        text::duration(r#for)
     }
 }
 
-fn list(out: &mut dyn Write, colour: bool) -> io::Result<()> {
+fn list(out: &mut dyn Write, colour: bool, config: &Config) -> io::Result<()> {
     let rows: Vec<_> = rules::all()
         .map(|rule| {
-            let style = match rule.severity {
+            let setting = config.tuning.of(rule);
+            let severity = setting
+                .and_then(|setting| setting.severity)
+                .unwrap_or(rule.severity);
+            let r#for = setting
+                .and_then(|setting| setting.r#for)
+                .unwrap_or(rule.r#for);
+            let style = match severity {
                 Severity::Critical => Style::Red,
                 Severity::Warning => Style::Yellow,
                 Severity::Info => Style::Cyan,
@@ -132,18 +186,48 @@ fn list(out: &mut dyn Write, colour: bool) -> io::Result<()> {
             [
                 Cell::plain(rule.name),
                 Cell::plain(rule.kind.as_str()),
-                Cell::new(rule.severity.as_str(), style),
-                Cell::plain(after(rule)),
+                Cell::new(severity.as_str(), style),
+                Cell::plain(after(r#for)),
                 Cell::plain(rule.description),
+                Cell::plain(set_by(rule, config)),
             ]
         })
         .collect();
     table::write(
         out,
         colour,
-        ["ALERT", "KIND", "SEVERITY", "FOR", "CONDITION"],
+        ["ALERT", "KIND", "SEVERITY", "FOR", "CONDITION", "SET"],
         &rows,
     )
+}
+
+/// What is changed of a rule, from what, and where; a dash if nothing is.
+fn set_by(rule: &Rule, config: &Config) -> String {
+    let mut parts: Vec<String> = config
+        .changed(rule)
+        .into_iter()
+        .map(
+            |Changed {
+                 name,
+                 value,
+                 default,
+                 origin,
+             }| { format!("{name} {value} (default {default}) in {origin}") },
+        )
+        .collect();
+    match config.tuning.overrides(rule).len() {
+        0 => {}
+        1 => parts.push("1 override".to_owned()),
+        more => parts.push(format!("{more} overrides")),
+    }
+    if !rule.enabled && parts.is_empty() {
+        return "off by default".to_owned();
+    }
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        text::one_line(&parts.join("; "))
+    }
 }
 
 fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
@@ -156,11 +240,11 @@ fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
         rule.severity.as_str()
     )?;
     let after = if rule.r#for.is_zero() {
-        after(rule)
+        after(rule.r#for)
     } else {
         format!(
             "after {}, counted from when the API says it began",
-            after(rule)
+            after(rule.r#for)
         )
     };
     let of = if rule.quorum > 1 {
@@ -220,9 +304,25 @@ mod tests {
     #[test]
     fn every_rule_is_listed() {
         let mut out = Vec::new();
-        list(&mut out, false).unwrap();
+        list(&mut out, false, &Config::default()).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), rules::all().count() + 1);
+    }
+
+    #[test]
+    fn what_is_set_is_listed_with_its_default_and_its_place() {
+        let text = "rules:\n  KubePodCrashLooping:\n    for: 5m\n    overrides:\n      - matchers: [namespace=dev]\n        severity: info\n";
+        let config = Config::parse("a.yaml", text).unwrap();
+        let rule = rules::named("KubePodCrashLooping").unwrap();
+        assert_eq!(
+            set_by(rule, &config),
+            "for 5m (default 3m) in a.yaml:3; 1 override"
+        );
+        let json = serde_json::to_value(Set::new(rule, &config)).unwrap();
+        assert_eq!(json["forSeconds"], 300);
+        assert_eq!(json["changed"][0]["origin"], "a.yaml:3");
+        let other = rules::named("KubeNodeNotReady").unwrap();
+        assert_eq!(set_by(other, &config), "-");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use super::{
     Exit,
     cluster::{ClusterArgs, known_name},
+    config::ConfigArgs,
 };
 use crate::{
     app::{App, Options},
@@ -36,6 +37,9 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
 
     /// Run alone, and keep nothing in the cluster: no Lease, and no state
     ///
@@ -77,9 +81,12 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
         cluster,
         listen,
         webhook_url,
+        config: config_file,
         log: _,
         log_format: _,
     } = settings;
+    let file = args.config.read(config_file.as_deref())?;
+    let cluster = cluster.or(file.cluster);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let listener = TcpListener::bind(listen).await.with_context(|| {
@@ -126,7 +133,8 @@ async fn serve(args: &Args, settings: Settings) -> anyhow::Result<()> {
             vec!["stdout"]
         },
         membership,
-    })?;
+    })?
+    .tuned(file.tuning);
     app.deliver_to(Stdout::new(style(), io::stdout()));
     if let Some(webhook) = webhook {
         app.deliver_to(webhook);

@@ -12,11 +12,13 @@ use serde::Serialize;
 use super::{
     Exit,
     cluster::SourceArgs,
+    config::ConfigArgs,
     files::{self, FileError, FileReason},
     table::{self, Cell, Style},
 };
 use crate::{
     alert::{Alert, Engine, Severity, State},
+    rules::Tuning,
     settings::{self, Settings},
     text,
     time::between,
@@ -32,6 +34,9 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     source: SourceArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
 
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
@@ -104,10 +109,12 @@ pub enum AtFrom {
 ///
 /// The scan is not possible at all, or the output cannot be written to.
 pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
+    let config = args.config.read(settings.config.as_deref())?;
+    let cluster = settings.cluster.clone().or(config.cluster);
     let found = if args.source.files.is_empty() {
-        live(args, settings)?
+        live(args, cluster, config.tuning)?
     } else {
-        saved(args, settings)
+        saved(args, cluster.as_deref().unwrap_or_default(), config.tuning)
     };
     match print(args.output, &found) {
         // Whoever reads has read enough (`| head`). The exit code still says what was found.
@@ -135,9 +142,9 @@ fn print(output: Output, found: &Found) -> io::Result<()> {
 }
 
 /// Scans the cluster.
-fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
+fn live(args: &Args, name: Option<String>, tuning: Tuning) -> anyhow::Result<Found> {
     let cluster = args.source.cluster.open()?;
-    let mut engine = Engine::new(cluster.name(settings.cluster.clone())?);
+    let mut engine = Engine::new(cluster.name(name)?).tuned(tuning);
     let mut objects = 0;
     let (at, errors) = cluster.read(|object, now| {
         engine.observe(&object, now);
@@ -155,7 +162,7 @@ fn live(args: &Args, settings: &Settings) -> anyhow::Result<Found> {
 }
 
 /// Scans files.
-fn saved(args: &Args, settings: &Settings) -> Found {
+fn saved(args: &Args, cluster: &str, tuning: Tuning) -> Found {
     let mut input = files::read(&args.source.files);
     let (at, at_from) = match (args.at, input.newest) {
         (Some(at), _) => (at, AtFrom::Given),
@@ -169,8 +176,7 @@ fn saved(args: &Args, settings: &Settings) -> Found {
     }
     Found {
         objects: input.objects.len(),
-        alerts: Engine::new(settings.cluster.as_deref().unwrap_or_default())
-            .scan(input.objects, at),
+        alerts: Engine::new(cluster).tuned(tuning).scan(input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,
@@ -314,7 +320,7 @@ fn write_json(out: &mut dyn Write, found: &Found) -> io::Result<()> {
 }
 
 /// A time, with an error that says how to write one.
-fn time(text: &str) -> Result<Timestamp, &'static str> {
+pub(super) fn time(text: &str) -> Result<Timestamp, &'static str> {
     text.parse()
         .map_err(|_| "write it as in RFC 3339, such as 2026-01-31T12:00:00Z")
 }

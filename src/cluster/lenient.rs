@@ -144,7 +144,9 @@ impl<'de, T: Lenient> Visitor<'de> for Reader<'_, T> {
 
 /// Defines trimmed types: the fields that something reads, each with its name in JSON, all of them [`Lenient`].
 ///
-/// A field without such a name is filled after the fields, from a value that is not kept: `"name" => |this, value: Type| { ... }`.
+/// A field without such a name is filled from a value that is not kept: `"name" => |this, value: Type| { ... }`, with `<= { ... }`, which makes that value
+/// anew from `this` when it is written.
+///
 /// Names are case-sensitive, as Kubernetes'. A name that occurs twice counts as its last.
 macro_rules! trimmed {
     ($(
@@ -155,7 +157,7 @@ macro_rules! trimmed {
                 $field_visibility:vis $field:ident: $type:ty $(= $json:literal)?
             ),+ $(,)?
         }
-        $($source:literal => |$this:ident, $value:ident: $value_type:ty| $fill:block)*
+        $($source:literal => |$this:ident, $value:ident: $value_type:ty| $fill:block <= $back:block)*
     )+) => {$(
         $(#[$attribute])*
         #[derive(Debug, Clone, Default)]
@@ -220,6 +222,51 @@ macro_rules! trimmed {
                     }
                 }
                 Ok(Some(this))
+            }
+        }
+
+        /// As Kubernetes writes it, but only what is read of it. See [`Sparse`]($crate::cluster::sparse::Sparse).
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap as _;
+                use $crate::cluster::sparse::Sparse;
+
+                let mut object = serializer.serialize_map(None)?;
+                $($(
+                    if !Sparse::is_absent(&self.$field) {
+                        object.serialize_entry($json, &self.$field)?;
+                    }
+                )?)+
+                $({
+                    let $this = self;
+                    let value: $value_type = $back;
+                    if !Sparse::is_absent(&value) {
+                        object.serialize_entry($source, &value)?;
+                    }
+                })*
+                object.end()
+            }
+        }
+
+        impl $crate::cluster::sparse::Sparse for $name {
+            fn is_absent(&self) -> bool {
+                use $crate::cluster::sparse::Sparse;
+
+                $($(
+                    // Only says that the field has a name.
+                    let _: &str = $json;
+                    if !Sparse::is_absent(&self.$field) {
+                        return false;
+                    }
+                )?)+
+                $({
+                    let $this = self;
+                    let value: $value_type = $back;
+                    if !Sparse::is_absent(&value) {
+                        return false;
+                    }
+                })*
+                true
             }
         }
     )+};

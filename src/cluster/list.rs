@@ -30,7 +30,7 @@ where
     let pages = Pages::<K> {
         api: options.api(client),
         params: ListParams {
-            label_selector: options.label_selector.clone(),
+            label_selector: options.clone().into_selector::<K>(),
             ..ListParams::default().limit(PAGE_SIZE)
         },
         objects: VecDeque::new(),
@@ -102,7 +102,7 @@ mod tests {
     use tower::service_fn;
 
     use super::*;
-    use crate::cluster::Pod;
+    use crate::cluster::{EndpointSlice, Pod};
 
     /// Lists pods from a server that gives these answers, the last one never; what came of it, and what was asked.
     async fn listed(answers: &[(u16, &str)]) -> (Vec<Result<String, Failure>>, Vec<String>) {
@@ -131,6 +131,21 @@ mod tests {
             .await;
         let asked = asked.lock().unwrap().clone();
         (items, asked)
+    }
+
+    #[test]
+    fn of_endpoint_slices_only_those_of_services_with_a_selector_are_asked_for() {
+        let of_kind = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io";
+        let asked = |label_selector: Option<&str>| WatchOptions {
+            label_selector: label_selector.map(str::to_owned),
+            ..WatchOptions::default()
+        };
+        assert_eq!(asked(None).into_selector::<Pod>(), None);
+        assert_eq!(asked(Some("a=b")).into_selector::<Pod>().unwrap(), "a=b");
+        let selector = asked(None).into_selector::<EndpointSlice>();
+        assert_eq!(selector.unwrap(), of_kind);
+        let selector = asked(Some("a=b")).into_selector::<EndpointSlice>();
+        assert_eq!(selector.unwrap(), format!("{of_kind},a=b"));
     }
 
     const FIRST: &str = r#"{"metadata":{"continue":"more"},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;

@@ -1,9 +1,12 @@
 //! What the rules read of an object's metadata.
 
 use jiff::Timestamp;
-use serde::de::SeqAccess;
+use serde::{Serialize, Serializer, de::SeqAccess};
 
-use super::lenient::{Lenient, Malformed, Reader, trimmed};
+use super::{
+    lenient::{Lenient, Malformed, Reader, trimmed},
+    sparse::Sparse,
+};
 
 trimmed! {
     /// The trimmed metadata of an object. `managedFields`, foreign labels and foreign annotations are skipped while parsing.
@@ -34,6 +37,13 @@ trimmed! {
         pub rollouts_pod_template_hash: Option<Box<str>>,
         /// Label `topology.kubernetes.io/zone` of a Node: where it fails together with others.
         pub zone: Option<Box<str>>,
+        /// Label `kubernetes.io/service-name` of an EndpointSlice: its Service.
+        pub service_name: Option<Box<str>>,
+        /// Label `endpointslice.kubernetes.io/managed-by` of an EndpointSlice: who writes it.
+        pub slice_manager: Option<Box<str>>,
+        /// Annotation `endpoints.kubernetes.io/last-change-trigger-time` of an EndpointSlice: when the pod or the Service changed that it was last written for. Not there
+        /// if a pod was deleted.
+        pub last_change: Option<Timestamp>,
         /// Whether the annotation `kubernetes.io/config.mirror` is there: the mirror of a static pod.
         pub mirror: bool,
         /// Whether the annotation `cronjob.kubernetes.io/instantiate: manual` is there: a Job made by hand from a `CronJob`.
@@ -45,11 +55,23 @@ trimmed! {
         /// Whether the annotation `pv.kubernetes.io/bind-completed` is there: a claim that is bound, whatever its phase says yet.
         pub bind_completed: bool,
     }
-    "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; }
+    "ownerReferences" => |meta, references: Controller| { meta.owner = references.0; } <= {
+        Controller(meta.owner.clone())
+    }
     "labels" => |meta, labels: Labels| {
         meta.pod_template_hash = labels.pod_template_hash;
         meta.rollouts_pod_template_hash = labels.rollouts_pod_template_hash;
         meta.zone = labels.zone;
+        meta.service_name = labels.service_name;
+        meta.slice_manager = labels.slice_manager;
+    } <= {
+        Labels {
+            pod_template_hash: meta.pod_template_hash.clone(),
+            rollouts_pod_template_hash: meta.rollouts_pod_template_hash.clone(),
+            zone: meta.zone.clone(),
+            service_name: meta.service_name.clone(),
+            slice_manager: meta.slice_manager.clone(),
+        }
     }
     "annotations" => |meta, annotations: Annotations| {
         meta.mirror = annotations.mirror.is_some();
@@ -57,6 +79,18 @@ trimmed! {
         meta.storage_provisioner = annotations.storage_provisioner;
         meta.selected_node = annotations.selected_node;
         meta.bind_completed = annotations.bind_completed.is_some();
+        meta.last_change = annotations.last_change;
+    } <= {
+        Annotations {
+            // Its value is a hash that nobody reads.
+            mirror: meta.mirror.then(Box::default),
+            instantiate: meta.manual.then(|| "manual".into()),
+            storage_provisioner: meta.storage_provisioner.clone(),
+            selected_node: meta.selected_node.clone(),
+            // As the controller of volumes writes it.
+            bind_completed: meta.bind_completed.then(|| "yes".into()),
+            last_change: meta.last_change,
+        }
     }
 
     /// The labels of interest.
@@ -64,6 +98,8 @@ trimmed! {
         pod_template_hash: Option<Box<str>> = "pod-template-hash",
         rollouts_pod_template_hash: Option<Box<str>> = "rollouts-pod-template-hash",
         zone: Option<Box<str>> = "topology.kubernetes.io/zone",
+        service_name: Option<Box<str>> = "kubernetes.io/service-name",
+        slice_manager: Option<Box<str>> = "endpointslice.kubernetes.io/managed-by",
     }
 
     /// The annotations of interest.
@@ -73,6 +109,7 @@ trimmed! {
         storage_provisioner: Option<Box<str>> = "volume.kubernetes.io/storage-provisioner",
         selected_node: Option<Box<str>> = "volume.kubernetes.io/selected-node",
         bind_completed: Option<Box<str>> = "pv.kubernetes.io/bind-completed",
+        last_change: Option<Timestamp> = "endpoints.kubernetes.io/last-change-trigger-time",
     }
 
     /// An owner reference.
@@ -115,5 +152,22 @@ impl Lenient for Controller {
             }
         }
         Ok(Some(Self(owner)))
+    }
+}
+
+impl Serialize for Controller {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|owner| Reference {
+            controller: true,
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+        }))
+    }
+}
+
+impl Sparse for Controller {
+    fn is_absent(&self) -> bool {
+        self.0.is_none()
     }
 }

@@ -13,6 +13,7 @@ mod name;
 mod object;
 mod own_set;
 mod rights;
+mod sparse;
 mod subject;
 mod tap;
 mod watch;
@@ -24,7 +25,7 @@ pub(crate) use failure::find;
 pub use failure::{Failure, FailureReason};
 pub use kinds::{
     ApiService, Condition, Container, ContainerState, ContainerStatus, CronJob, DaemonSet,
-    DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus,
+    DaemonSetSpec, DaemonSetStatus, Deployment, DeploymentSpec, DeploymentStatus, EndpointSlice,
     HorizontalPodAutoscaler, Job, Namespace, Node, NodeSpec, NodeStatus, PersistentVolume,
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, PodTemplate,
     PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ResourceQuota,

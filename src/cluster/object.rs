@@ -6,14 +6,14 @@ use futures::{StreamExt as _, stream::BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
     Event, Failure, Meta, Subject, Tap, WatchOptions, WorkloadType,
     kinds::{
-        ApiService, CronJob, DaemonSet, Deployment, HorizontalPodAutoscaler, Job, Namespace, Node,
-        PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-        ResourceQuota, StatefulSet,
+        ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, HorizontalPodAutoscaler, Job,
+        Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+        ReplicaSet, ResourceQuota, StatefulSet,
     },
     lenient::{self, Lenient},
     list, watch,
@@ -21,7 +21,7 @@ use super::{
 use crate::rules::{Evaluation, Rule};
 
 /// A watched kind. A new one is a trimmed type (made with `trimmed!`), a file of rules (with this trait), and a word in the list of kinds below.
-pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
+pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static {
     /// Its place in tables.
     const ID: KindId;
     /// The API group; empty for the core group.
@@ -36,6 +36,8 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
     const LABEL: Option<&'static str>;
     /// Whether the subjects of its alerts are workloads, and so have the labels `workload` and `workload_type`.
     const IS_WORKLOAD: bool;
+    /// The labels of those of its objects that are watched; none for all.
+    const SELECTOR: Option<&'static str> = None;
 
     /// Its metadata.
     fn meta(&self) -> &Meta;
@@ -64,6 +66,11 @@ pub trait Kind: Lenient + Clone + fmt::Debug + Send + Sync + 'static {
 
     /// The `PersistentVolumeClaim`s of its namespace that it cannot do without.
     fn claims(&self) -> &[Box<str>] {
+        &[]
+    }
+
+    /// The UIDs of the pods that it leads to, and that do not work.
+    fn pods(&self) -> &[Box<str>] {
         &[]
     }
 
@@ -112,6 +119,36 @@ impl<'de, K: Kind> Deserialize<'de> for Wire<K> {
             object,
             malformed,
         })
+    }
+}
+
+/// An object with what it says about itself: as it comes over the wire, but trimmed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a, K> {
+    api_version: &'a str,
+    kind: &'a str,
+    #[serde(flatten)]
+    object: &'a K,
+}
+
+impl<'a, K: Kind> Document<'a, K> {
+    fn write<S: Serializer>(object: &'a K, serializer: S) -> Result<S::Ok, S::Error> {
+        let (group, version) = (K::GROUP, K::VERSION);
+        let with_group;
+        let api_version = if group.is_empty() {
+            version
+        } else {
+            with_group = format!("{group}/{version}");
+            &with_group
+        };
+        let kind = K::KIND;
+        Document {
+            api_version,
+            kind,
+            object,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -232,6 +269,15 @@ macro_rules! kinds {
             }
         )+
 
+        /// With `apiVersion` and `kind`, by Kubernetes' own names: [`Object::decode`] reads it, and so does `scan -f`. Only what the rules read is in it.
+        impl Serialize for Object {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$kind(object) => Document::write(object, serializer),)+
+                }
+            }
+        }
+
         impl Object {
             /// Decodes an object of the kind, or says that the kind is not a watched one (`None`).
             ///
@@ -291,6 +337,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// The pods that it leads to. See [`Kind::pods`].
+            pub fn pods(&self) -> &[Box<str>] {
+                match self {
+                    $(Self::$kind(object) => object.pods(),)+
+                }
+            }
+
             /// Its name, for people and for tables.
             pub fn object_ref(&self) -> ObjectRef {
                 let meta = self.meta();
@@ -340,5 +393,6 @@ kinds!(
     PodDisruptionBudget,
     ResourceQuota,
     Namespace,
-    ApiService
+    ApiService,
+    EndpointSlice
 );

@@ -84,6 +84,14 @@ impl WatchOptions {
             None => Api::all(client),
         }
     }
+
+    /// The labels of what is watched of the kind.
+    pub(super) fn into_selector<K: Kind>(self) -> Option<String> {
+        match (K::SELECTOR, self.label_selector) {
+            (Some(of_kind), Some(asked)) => Some(format!("{of_kind},{asked}")),
+            (of_kind, asked) => asked.or_else(|| of_kind.map(str::to_owned)),
+        }
+    }
 }
 
 /// Watches a kind until the stream is dropped. `client` is the kind's own, made with `tap`. Nothing runs but while the stream is polled.
@@ -99,7 +107,7 @@ where
     let watch = Watch::<K> {
         api: options.api(client),
         tap,
-        label_selector: options.label_selector,
+        label_selector: options.into_selector::<K>(),
         lists: Lists::Streaming,
         broken_lists: 0,
         watcher: None,

@@ -12,13 +12,13 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{apps::v1 as apps, autoscaling, batch::v1 as batch, core::v1 as core, policy},
+    api::{apps::v1 as apps, autoscaling, batch::v1 as batch, core::v1 as core, discovery, policy},
     kube_aggregator::pkg::apis::apiregistration::v1::APIService as ApiService,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::all;
+use super::{Rule, Setting, Tuning, all};
 use crate::{
     alert::{Alert, Engine, Severity},
     cluster::{KindId, Object},
@@ -101,7 +101,7 @@ fn every_rule_keeps_to_its_cases() {
             }
         };
         for case in &cases {
-            for failure in judge(case) {
+            for failure in judge(case, turned_on(rule)) {
                 writeln!(failures, "{}: {:?}: {failure}", rule.name, case.sentence).unwrap();
             }
         }
@@ -142,7 +142,7 @@ fn every_file_of_cases_is_about_a_rule() {
 fn what_no_rule_may_speak_of_stays_silent() {
     let mut failures = String::new();
     for case in read(&directory().join("common.yaml")).unwrap() {
-        for failure in judge(&case) {
+        for failure in judge(&case, Tuning::default()) {
             writeln!(failures, "{:?}: {failure}", case.sentence).unwrap();
         }
     }
@@ -167,7 +167,7 @@ pub(super) fn sights() -> Vec<Vec<(Timestamp, Value)>> {
 }
 
 /// Every object of every case, for tests that need all kinds of pods.
-pub(super) fn objects() -> Vec<Value> {
+pub(crate) fn objects() -> Vec<Value> {
     let mut objects = Vec::new();
     for file in fs::read_dir(directory()).unwrap() {
         for case in read(&file.unwrap().path()).unwrap() {
@@ -184,12 +184,24 @@ fn read(file: &Path) -> Result<Vec<Case>, String> {
     serde_saphyr::from_multiple(&text).map_err(|e| error(&e))
 }
 
+/// How rules are set so that this one, which may be off by default, finds what it can.
+pub(super) fn turned_on(rule: &'static Rule) -> Tuning {
+    let mut tuning = Tuning::default();
+    let enabled = Some(true);
+    let setting = Setting {
+        enabled,
+        ..Setting::default()
+    };
+    tuning.set(rule, setting);
+    tuning
+}
+
 /// What is wrong with the case, or with the rules.
-fn judge(case: &Case) -> Vec<String> {
+fn judge(case: &Case, tuning: Tuning) -> Vec<String> {
     let mut failures = Vec::new();
     let at_once = case.objects.iter().map(|object| (case.at, object));
     let in_turn = case.steps.iter().map(|step| (step.at, &step.object));
-    let mut engine = Engine::new("");
+    let mut engine = Engine::new("").tuned(tuning);
     for &kind in KindId::ALL {
         engine.list_started(kind);
         engine.list_done(kind, Timestamp::MIN);
@@ -231,7 +243,8 @@ fn judge(case: &Case) -> Vec<String> {
     failures
 }
 
-pub(super) fn decode(value: &Value) -> Result<Object, String> {
+/// The object, of which nothing may be malformed.
+pub(crate) fn decode(value: &Value) -> Result<Object, String> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     match Object::decode(text("apiVersion"), text("kind"), value) {
         Ok(Some((object, 0))) => Ok(object),
@@ -242,7 +255,7 @@ pub(super) fn decode(value: &Value) -> Result<Object, String> {
 }
 
 /// The fields that Kubernetes' own type does not have: the trimmed types skip what they do not know, so that a misspelt field would pass.
-fn unknown_fields(value: &Value) -> Vec<String> {
+pub(crate) fn unknown_fields(value: &Value) -> Vec<String> {
     let kind = value["kind"].as_str().and_then(KindId::named);
     let full = match kind {
         None => return vec![format!("no watched kind: {}", value["kind"])],
@@ -263,6 +276,7 @@ fn unknown_fields(value: &Value) -> Vec<String> {
         Some(KindId::ResourceQuota) => whole::<core::ResourceQuota>(value),
         Some(KindId::Namespace) => whole::<core::Namespace>(value),
         Some(KindId::ApiService) => whole::<ApiService>(value),
+        Some(KindId::EndpointSlice) => whole::<discovery::v1::EndpointSlice>(value),
     };
     let mut unknown = Vec::new();
     match full {

@@ -6,8 +6,10 @@ use jiff::Timestamp;
 
 use super::{
     Finding, Memo, Rule,
-    tuning::{Setting, Threshold, Tuning, Value},
+    identity::Identity,
+    tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value},
 };
+use crate::cluster::Object;
 
 /// One look at one object: the time, what is remembered of the object, how the rules are set, and where the verdicts go.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub struct Evaluation<'a> {
     pub memo: &'a mut Memo,
     findings: &'a mut Vec<Finding>,
     tuning: Option<&'a Tuning>,
+    identity: Option<Identity<'a>>,
     quiet: Option<&'a mut Vec<Quiet>>,
     look_again: Option<Timestamp>,
 }
@@ -39,6 +42,7 @@ impl<'a> Evaluation<'a> {
             memo,
             findings,
             tuning: None,
+            identity: None,
             quiet: None,
             look_again: None,
         }
@@ -48,6 +52,13 @@ impl<'a> Evaluation<'a> {
     #[must_use]
     pub const fn tuned(mut self, tuning: &'a Tuning) -> Self {
         self.tuning = Some(tuning);
+        self
+    }
+
+    /// The same, of an object of the cluster of this name: what is changed only for some objects is changed for it if it is one of them.
+    #[must_use]
+    pub fn of(mut self, object: &'a Object, cluster: &'a str) -> Self {
+        self.identity = Some(Identity::new(object, cluster));
         self
     }
 
@@ -67,16 +78,20 @@ impl<'a> Evaluation<'a> {
 
     /// Reports what a rule has found.
     pub(super) fn push(&mut self, mut finding: Finding) {
-        let setting = self.setting(finding.rule);
-        let enabled = setting.and_then(|setting| setting.enabled);
+        debug_assert!(
+            (finding.part.as_ref()).is_none_or(|(label, _)| FINDING_LABELS.contains(label)),
+            "the label of a part belongs to FINDING_LABELS"
+        );
+        let enabled = self.found(&finding, |setting| setting.enabled);
         if !enabled.unwrap_or(finding.rule.enabled) {
             self.quiet(finding.rule, "it is turned off");
             return;
         }
-        if let Some(setting) = setting {
-            finding.severity = setting.severity.unwrap_or(finding.severity);
-            finding.r#for = finding.r#for.or(setting.r#for);
-        }
+        let severity = self.found(&finding, |setting| setting.severity);
+        finding.severity = severity.unwrap_or(finding.severity);
+        finding.r#for = finding
+            .r#for
+            .or_else(|| self.set(finding.rule, |setting| setting.r#for));
         self.findings.push(finding);
     }
 
@@ -116,8 +131,8 @@ impl<'a> Evaluation<'a> {
 
     /// The rule's `for`, as it is set.
     pub(super) fn r#for(&self, rule: &Rule) -> Duration {
-        let set = self.setting(rule).and_then(|setting| setting.r#for);
-        set.unwrap_or(rule.r#for)
+        self.set(rule, |setting| setting.r#for)
+            .unwrap_or(rule.r#for)
     }
 
     /// A threshold of the rule that is a time, as it is set.
@@ -137,13 +152,56 @@ impl<'a> Evaluation<'a> {
     }
 
     fn value(&self, rule: &Rule, threshold: &Threshold) -> Value {
-        let set = self
-            .setting(rule)
-            .and_then(|setting| setting.thresholds.get(threshold.name));
-        set.copied().unwrap_or(threshold.default)
+        let set = self.set(rule, |setting| {
+            setting.thresholds.get(threshold.name).copied()
+        });
+        set.unwrap_or(threshold.default)
     }
 
-    fn setting(&self, rule: &Rule) -> Option<&'a Setting> {
-        self.tuning.and_then(|tuning| tuning.of(rule))
+    /// What the rule is set to for this object, if it is.
+    fn set<T>(&self, rule: &Rule, field: impl Fn(&Setting) -> Option<T>) -> Option<T> {
+        self.last(rule, field, |changed| {
+            !changed.needs_finding() && self.applies(rule, changed, None)
+        })
+    }
+
+    /// What the rule is set to for this finding, if it is.
+    fn found<T>(&self, finding: &Finding, field: impl Fn(&Setting) -> Option<T>) -> Option<T> {
+        self.last(finding.rule, field, |changed| {
+            self.applies(finding.rule, changed, Some(finding))
+        })
+    }
+
+    /// The field as the last override has it that applies, else as it is changed for all objects.
+    fn last<T>(
+        &self,
+        rule: &Rule,
+        field: impl Fn(&Setting) -> Option<T>,
+        applies: impl Fn(&Override) -> bool,
+    ) -> Option<T> {
+        let tuning = self.tuning?;
+        let mut overrides = tuning.overrides(rule).iter().rev();
+        overrides
+            .find_map(|changed| field(&changed.setting).filter(|_| applies(changed)))
+            .or_else(|| tuning.of(rule).and_then(field))
+    }
+
+    fn applies(&self, rule: &Rule, changed: &Override, finding: Option<&Finding>) -> bool {
+        let Some(identity) = &self.identity else {
+            return false;
+        };
+        changed.matchers.match_all(|name| match (name, finding) {
+            ("alertname", _) => rule.name,
+            ("severity", Some(finding)) => finding.severity.as_str(),
+            ("reason", Some(finding)) => &finding.reason,
+            (
+                name,
+                Some(Finding {
+                    part: Some((label, value)),
+                    ..
+                }),
+            ) if *label == name => value,
+            (name, _) => identity.label(name),
+        })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::{
     Evaluation, Finding, Memo, Quiet, Rule, Setting, Threshold, Tuning, Value, all,
-    cases::{decode, sights},
+    cases::{decode, sights, turned_on},
 };
 use crate::cluster::{KindId, Object};
 
@@ -184,20 +184,11 @@ fn thresholds_have_names_of_their_own_that_are_keys_in_yaml() {
 fn a_rule_that_is_off_finds_nothing_until_it_is_turned_on() {
     let histories = histories();
     for rule in all().filter(|rule| !rule.enabled) {
-        let mut on = Tuning::default();
-        let enabled = Some(true);
-        on.set(
-            rule,
-            Setting {
-                enabled,
-                ..Setting::default()
-            },
-        );
         let finds = |tuning: &Tuning| {
             let mut looks = histories.iter().flat_map(|history| looks(history, tuning));
             looks.any(|(found, _)| found.iter().any(|finding| finding.rule == rule))
         };
         assert!(!finds(&Tuning::default()), "{}", rule.name);
-        assert!(finds(&on), "{}", rule.name);
+        assert!(finds(&turned_on(rule)), "{}", rule.name);
     }
 }

@@ -146,6 +146,19 @@ pub enum Since {
     FirstSeenAfter(Timestamp),
 }
 
+impl Since {
+    /// The same, but not from before this time as far as the API tells.
+    #[must_use]
+    pub fn not_before(self, time: Timestamp) -> Self {
+        match self {
+            Self::At(at) => Self::At(at.max(time)),
+            Self::FirstSeen => Self::FirstSeen,
+            Self::FirstSeenOr(at) => Self::FirstSeenOr(at.max(time)),
+            Self::FirstSeenAfter(at) => Self::FirstSeenAfter(at.max(time)),
+        }
+    }
+}
+
 /// When a condition is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

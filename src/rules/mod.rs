@@ -2,15 +2,17 @@
 
 mod api_service;
 #[cfg(test)]
-mod cases;
+pub(crate) mod cases;
 mod cron_job;
 mod daemon_set;
 mod deployment;
+mod endpoint_slice;
 mod evaluation;
 #[cfg(test)]
 mod explanations;
 mod finding;
 mod horizontal_pod_autoscaler;
+mod identity;
 mod job;
 mod memo;
 mod namespace;
@@ -32,7 +34,7 @@ mod workload;
 pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
 pub use memo::Memo;
-pub use tuning::{Setting, Threshold, Tuning, Value};
+pub use tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value, labels_of};
 
 use std::time::Duration;
 
@@ -57,6 +59,7 @@ pub const RULES: &[&[&Rule]] = &[
     resource_quota::RULES,
     namespace::RULES,
     api_service::RULES,
+    endpoint_slice::RULES,
 ];
 
 /// Stands for a rule that there is no more, in what another version of this program has written down.

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Rule;
-use crate::alert::Severity;
+use crate::{
+    alert::Severity,
+    cluster::KindId,
+    policy::{Matcher, Matchers},
+};
 
 /// A number that a rule goes by, besides its `for`, and that people may change.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,16 +81,77 @@ pub struct Setting {
     pub thresholds: BTreeMap<&'static str, Value>,
 }
 
+/// A setting for some of a rule's alerts only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Override {
+    /// Which alerts: all of them must match.
+    pub matchers: Matchers,
+    /// What is different for them.
+    pub setting: Setting,
+}
+
+impl Override {
+    /// Whether it takes a finding to know if it applies, and so it can only change what becomes of the finding.
+    pub fn needs_finding(&self) -> bool {
+        let mut names = self.matchers.iter().map(Matcher::name);
+        names.any(|name| FINDING_LABELS.contains(&name))
+    }
+}
+
+/// The labels of an alert that come from what is found in an object, and not from the object. Where findings are reported, an assertion holds that these are all.
+pub const FINDING_LABELS: &[&str] = &[
+    "condition",
+    "container",
+    "reason",
+    "resource",
+    "service",
+    "severity",
+];
+
+/// The labels that an alert of the rule may have, those of [`FINDING_LABELS`] included.
+pub fn labels_of(rule: &Rule) -> impl Iterator<Item = &'static str> {
+    let workload: &[&str] = if rule.kind.is_workload() {
+        &["workload", "workload_type"]
+    } else {
+        &[]
+    };
+    // A pod that nothing controls is its own workload, and that of a kubelet has a node.
+    let pod: &[&str] = if rule.kind == KindId::Pod {
+        &["pod", "node"]
+    } else {
+        &[]
+    };
+    ["alertname", "cluster", "namespace"]
+        .iter()
+        .chain(workload)
+        .chain(pod)
+        .chain(FINDING_LABELS)
+        .copied()
+        .filter(|label| *label != "service" || rule.kind == KindId::EndpointSlice)
+        .chain(rule.kind.label())
+}
+
 /// What people have changed of the rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tuning {
     rules: BTreeMap<&'static str, Setting>,
+    overrides: BTreeMap<&'static str, Vec<Override>>,
 }
 
 impl Tuning {
     /// Changes a rule.
     pub fn set(&mut self, rule: &'static Rule, setting: Setting) {
         self.rules.insert(rule.name, setting);
+    }
+
+    /// Changes a rule for some of its alerts. Of several that apply, the later ones win.
+    pub fn add(&mut self, rule: &'static Rule, changed: Override) {
+        self.overrides.entry(rule.name).or_default().push(changed);
+    }
+
+    /// What is changed of a rule for some of its alerts, in order.
+    pub fn overrides(&self, rule: &Rule) -> &[Override] {
+        self.overrides.get(rule.name).map_or(&[], Vec::as_slice)
     }
 
     /// What is changed of a rule.

@@ -38,6 +38,7 @@ pub(super) struct RawEnv {
     pub cluster: Option<String>,
     pub listen: Option<String>,
     pub webhook_url: Option<String>,
+    pub config: Option<String>,
     pub log: Option<String>,
     pub log_format: Option<String>,
 }
@@ -103,6 +104,11 @@ pub const VARIABLES: &[Variable] = &[
         name: "ALERTKUBE_LISTEN",
         default: "0.0.0.0:8080",
         help: "the address of /metrics, /livez and /readyz",
+    },
+    Variable {
+        name: "ALERTKUBE_CONFIG",
+        default: "",
+        help: "the configuration file: how the rules are set; `--config` goes before it",
     },
     Variable {
         name: "ALERTKUBE_LOG",
@@ -232,6 +238,7 @@ mod tests {
                 cluster: value("ALERTKUBE_CLUSTER"),
                 listen: value("ALERTKUBE_LISTEN"),
                 webhook_url: value("ALERTKUBE_WEBHOOK_URL"),
+                config: value("ALERTKUBE_CONFIG"),
                 log: value("ALERTKUBE_LOG"),
                 log_format: value("ALERTKUBE_LOG_FORMAT"),
             }

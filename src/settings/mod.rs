@@ -2,6 +2,7 @@
 
 mod choice;
 mod env;
+pub mod file;
 mod logging;
 mod terminal;
 mod value;
@@ -9,9 +10,9 @@ mod value;
 pub use choice::NotOneOf;
 pub use env::{VARIABLES, Variable};
 pub use logging::{LogFormat, LogLevel, init as init_logging};
-pub use terminal::{colour, kubeconfig, no_proxy};
+pub use terminal::{colour, config_file, kubeconfig, no_proxy};
 
-use std::{ffi::OsString, fmt, net::SocketAddr, time::Duration};
+use std::{ffi::OsString, fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use self::{
     env::RawEnv,
@@ -49,6 +50,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where pages are sent to; a valid http or https URL.
     pub webhook_url: Option<Secret>,
+    /// The configuration file, if there is one.
+    pub config: Option<PathBuf>,
     /// How much is logged.
     pub log: LogLevel,
     /// What a line of the log looks like.
@@ -155,6 +158,7 @@ impl Settings {
             cluster,
             listen,
             webhook_url,
+            config,
             log,
             log_format,
         } = RawEnv::read(vars, &mut problems)?;
@@ -209,6 +213,7 @@ impl Settings {
                 cluster,
                 listen,
                 webhook_url,
+                config: config.filter(|path| !path.is_empty()).map(PathBuf::from),
                 log,
                 log_format,
             });
@@ -338,6 +343,7 @@ mod tests {
                 cluster: None,
                 listen: ([0, 0, 0, 0], 8080).into(),
                 webhook_url: None,
+                config: None,
                 log: LogLevel::Info,
                 log_format: LogFormat::Auto,
             })

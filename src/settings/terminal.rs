@@ -1,6 +1,6 @@
 //! What the environment says for all programs: whether output may be coloured, where the kubeconfig is, and what is not reached through a proxy.
 
-use std::ffi::OsString;
+use std::{ffi::OsString, path::PathBuf};
 
 /// Whether to colour what is written to a terminal (or not to one): never if `NO_COLOR` is set (<https://no-color.org>) or the terminal is a dumb one.
 pub fn colour(is_terminal: bool) -> bool {
@@ -18,4 +18,11 @@ pub fn no_proxy() -> Option<String> {
 /// The files of the kubeconfig: `KUBECONFIG`, as it is.
 pub fn kubeconfig() -> Option<OsString> {
     std::env::var_os("KUBECONFIG")
+}
+
+/// The configuration file: `ALERTKUBE_CONFIG`, for the commands that need no other setting.
+pub fn config_file() -> Option<PathBuf> {
+    std::env::var_os("ALERTKUBE_CONFIG")
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
 }

@@ -110,6 +110,10 @@ pub const RESOURCES: &[Resource] = &[
         namespaced: false,
         ..like_pods("apiregistration.k8s.io", "apiservices", "APIService")
     },
+    Resource {
+        status: false,
+        ..like_pods("discovery.k8s.io", "endpointslices", "EndpointSlice")
+    },
 ];
 
 /// A resource that differs from pods in its names only. Nothing runs its objects.

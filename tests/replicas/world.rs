@@ -169,7 +169,9 @@ impl World {
         app.deliver_to(recorder);
         let stop = CancellationToken::new();
         let running = app.run(stop.clone());
-        let task = AbortOnDropHandle::new(tokio::spawn(async move { running.await.unwrap() }));
+        let task = AbortOnDropHandle::new(tokio::spawn(
+            async move { Box::pin(running).await.unwrap() },
+        ));
         self.shared.lives.lock().unwrap().push(number);
         let life = Life {
             number,

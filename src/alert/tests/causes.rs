@@ -215,3 +215,157 @@ fn a_namespace_that_is_deleted_explains_what_breaks_in_it_and_fires_only_for_its
         [("KubeNamespaceStuckTerminating", Transition::Fired)]
     );
 }
+
+const SERVICE: &str = "KubeServiceNoEndpoints";
+const NOT_READY: &str = "KubePodNotReady";
+
+/// A slice of the Service `shop/web`, with one endpoint for each of these pods, ready or not.
+fn slice(name: &str, pods: &[(&Pod, bool)], changed: Timestamp) -> Object {
+    let endpoints: Vec<Value> = pods
+        .iter()
+        .map(|(pod, ready)| {
+            json!({
+                "conditions": {"ready": ready, "serving": ready, "terminating": false},
+                "targetRef": {"kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid},
+            })
+        })
+        .collect();
+    decode(&json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": name, "generation": 2,
+            "creationTimestamp": at(-864_000),
+            "labels": {
+                "kubernetes.io/service-name": "web",
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            },
+            "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": changed},
+        },
+        "endpoints": endpoints,
+    }))
+}
+
+#[test]
+fn a_pod_explains_the_service_that_it_is_the_endpoint_of_for_as_long_as_it_says_so() {
+    let mut engine = mk_engine();
+    let pod = mk_pod("web-1").not_ready(at(0));
+    let other = mk_pod("web-2");
+    let idle = slice("a", &[(&pod, false)], at(0));
+    assert_eq!(look(&mut engine, &idle, at(1)), []);
+    assert_eq!(look(&mut engine, &pod.clone().object(), at(2)), []);
+    assert_eq!(wait(&mut engine, at(600)), [(NOT_READY, Transition::Fired)]);
+    // The pod is gone, and one takes its place of which no rule has anything to say.
+    engine.gone(&pod.metadata.uid, at(600));
+    let idle = slice("a", &[(&other, false)], at(600));
+    assert_eq!(
+        look(&mut engine, &idle, at(601)),
+        [(SERVICE, Transition::Fired)]
+    );
+}
+
+#[test]
+fn a_service_that_nothing_explains_fires_once_its_pods_are_silent() {
+    let mut engine = mk_engine();
+    let pod = mk_pod("web-1").not_ready(at(0));
+    look(&mut engine, &slice("a", &[(&pod, false)], at(0)), at(1));
+    look(&mut engine, &pod.clone().object(), at(2));
+    assert_eq!(wait(&mut engine, at(600)), [(NOT_READY, Transition::Fired)]);
+    // Ready, as the kubelet says, and still not an endpoint that is.
+    look(&mut engine, &mk_pod("web-1").object(), at(600));
+    assert_eq!(
+        wait(&mut engine, at(3600)),
+        [
+            (NOT_READY, Transition::Resolved(Resolution::Recovered)),
+            (SERVICE, Transition::Fired)
+        ]
+    );
+}
+
+#[test]
+fn one_slice_with_a_ready_endpoint_ends_the_alert_of_all() {
+    let mut engine = mk_engine();
+    let (one, two) = (mk_pod("web-1"), mk_pod("web-2"));
+    let idle = |name: &str, pod: &Pod| slice(name, &[(pod, false)], at(0));
+    look(&mut engine, &idle("a", &one), at(0));
+    look(&mut engine, &idle("b", &two), at(0));
+    assert_eq!(wait(&mut engine, at(400)), [(SERVICE, Transition::Fired)]);
+    look(&mut engine, &slice("b", &[(&two, true)], at(400)), at(400));
+    assert_eq!(
+        wait(&mut engine, at(1000)),
+        [(SERVICE, Transition::Resolved(Resolution::Recovered))]
+    );
+    // The slice that was enough goes: what is left has nothing.
+    engine.gone("b", at(1000));
+    assert_eq!(wait(&mut engine, at(2000)), [(SERVICE, Transition::Fired)]);
+}
+
+#[test]
+fn a_new_list_of_slices_is_judged_as_a_whole() {
+    let mut engine = mk_engine();
+    let (one, two) = (mk_pod("web-1"), mk_pod("web-2"));
+    look(&mut engine, &slice("b", &[(&two, true)], at(0)), at(0));
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(0));
+    // What served is gone, and something else serves, which comes last.
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(1000));
+    look(&mut engine, &slice("c", &[(&two, true)], at(0)), at(1000));
+    engine.list_done(KindId::EndpointSlice, at(1000));
+    assert_eq!(wait(&mut engine, at(2000)), []);
+    // Another list has neither.
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(2000));
+    engine.list_done(KindId::EndpointSlice, at(2000));
+    assert_eq!(wait(&mut engine, at(3000)), [(SERVICE, Transition::Fired)]);
+}
+
+#[test]
+fn a_service_is_without_endpoints_since_the_last_slice_lost_them() {
+    let mut engine = mk_engine();
+    let (one, two) = (mk_pod("web-1"), mk_pod("web-2"));
+    // One of them has had nothing for an hour, and that was no matter.
+    look(&mut engine, &slice("b", &[(&two, true)], at(0)), at(3600));
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(3600));
+    assert_eq!(wait(&mut engine, at(3600)), []);
+    look(
+        &mut engine,
+        &slice("b", &[(&two, false)], at(3700)),
+        at(3701),
+    );
+    // The same again does not change since when.
+    look(&mut engine, &slice("a", &[(&one, false)], at(0)), at(3800));
+    assert_eq!(wait(&mut engine, at(3999)), []);
+    assert_eq!(wait(&mut engine, at(4000)), [(SERVICE, Transition::Fired)]);
+    // Deleted with its Service, it is over.
+    engine.gone("a", at(5000));
+    engine.gone("b", at(5000));
+    assert_eq!(
+        wait(&mut engine, at(6000)),
+        [(SERVICE, Transition::Resolved(Resolution::Deleted))]
+    );
+}
+
+#[test]
+fn a_list_that_takes_its_time_does_not_set_back_the_clock_of_a_service() {
+    let mut engine = mk_engine();
+    let pod = mk_pod("web-1");
+    let idle = slice("a", &[(&pod, false)], at(0));
+    look(&mut engine, &idle, at(0));
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &idle, at(100));
+    assert_eq!(wait(&mut engine, at(250)), []);
+    engine.list_done(KindId::EndpointSlice, at(250));
+    assert_eq!(wait(&mut engine, at(299)), []);
+    assert_eq!(wait(&mut engine, at(300)), [(SERVICE, Transition::Fired)]);
+    // Nor does it end the alert.
+    engine.list_started(KindId::EndpointSlice);
+    look(&mut engine, &idle, at(400));
+    assert_eq!(wait(&mut engine, at(1000)), []);
+    engine.list_done(KindId::EndpointSlice, at(1000));
+    assert_eq!(wait(&mut engine, at(2000)), []);
+    engine.list_started(KindId::EndpointSlice);
+    engine.list_done(KindId::EndpointSlice, at(2000));
+    assert_eq!(
+        wait(&mut engine, at(3000)),
+        [(SERVICE, Transition::Resolved(Resolution::Deleted))]
+    );
+}

@@ -169,6 +169,7 @@ fn objects_that_tell_no_time_hide_no_error() {
         path
     };
     let args = Args {
+        config: ConfigArgs::default(),
         source: SourceArgs {
             cluster: ClusterArgs::default(),
             files: vec![
@@ -183,9 +184,8 @@ fn objects_that_tell_no_time_hide_no_error() {
         fail_on: None,
         at: None,
     };
-    let settings = Settings::from_vars([]).unwrap();
 
-    let found = saved(&args, &settings);
+    let found = saved(&args, "", Tuning::default());
     let errors: Vec<_> = found.errors.iter().map(|e| e.reason.to_string()).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[0].contains("EOF while parsing"), "{errors:?}");
@@ -195,6 +195,6 @@ fn objects_that_tell_no_time_hide_no_error() {
     assert_eq!(exit_of(&found, None), Exit::Failure);
 
     let at = Some(*AT);
-    let found = saved(&Args { at, ..args }, &settings);
+    let found = saved(&Args { at, ..args }, "", Tuning::default());
     assert_eq!((found.objects, found.errors.len()), (1, 1));
 }

@@ -33,6 +33,9 @@ trimmed! {
     }
     "jobTemplate" => |spec, template: JobTemplate| {
         spec.ttl_seconds_after_finished = template.spec.ttl_seconds_after_finished;
+    } <= {
+        let ttl_seconds_after_finished = spec.ttl_seconds_after_finished;
+        JobTemplate { spec: JobTemplateSpec { ttl_seconds_after_finished } }
     }
 
     /// `jobTemplate` of a CronJob.
@@ -54,5 +57,5 @@ trimmed! {
         /// When a run last ended well.
         pub last_successful_time: Option<Timestamp> = "lastSuccessfulTime",
     }
-    "active" => |status, jobs: Count| { status.active = jobs.0; }
+    "active" => |status, jobs: Count| { status.active = jobs.0; } <= { Count(status.active) }
 }

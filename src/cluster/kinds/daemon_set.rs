@@ -23,7 +23,9 @@ trimmed! {
         /// `updateStrategy.type`: `RollingUpdate` (also when empty) or `OnDelete`.
         pub update_strategy: Box<str>,
     }
-    "updateStrategy" => |spec, strategy: Strategy| { spec.update_strategy = strategy.r#type; }
+    "updateStrategy" => |spec, strategy: Strategy| { spec.update_strategy = strategy.r#type; } <= {
+        Strategy { r#type: spec.update_strategy.clone() }
+    }
 
     /// `updateStrategy` of a DaemonSet.
     struct Strategy {

@@ -49,6 +49,9 @@ trimmed! {
     }
     "uncountedTerminatedPods" => |status, pods: Uncounted| {
         status.uncounted_terminated_pods = pods.succeeded.0 + pods.failed.0;
+    } <= {
+        // How many of them failed is not known, nor asked.
+        Uncounted { succeeded: Count(status.uncounted_terminated_pods), failed: Count(0) }
     }
 
     /// `uncountedTerminatedPods` of a Job.

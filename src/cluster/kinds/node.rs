@@ -39,7 +39,9 @@ trimmed! {
         /// `nodeInfo.bootID`: another one after each boot.
         pub boot_id: Box<str>,
     }
-    "nodeInfo" => |status, info: NodeInfo| { status.boot_id = info.boot_id; }
+    "nodeInfo" => |status, info: NodeInfo| { status.boot_id = info.boot_id; } <= {
+        NodeInfo { boot_id: status.boot_id.clone() }
+    }
 
     /// `nodeInfo` of a Node.
     struct NodeInfo {

@@ -45,8 +45,12 @@ trimmed! {
         /// What the storage driver says of the volume (alpha in Kubernetes 1.37: absent on most clusters).
         pub health: VolumeHealth = "healthStatus",
     }
-    "allocatedResourceStatuses" => |status, resources: ResourceStatuses| { status.resize_status = resources.storage; }
-    "modifyVolumeStatus" => |status, modification: ModifyVolumeStatus| { status.modify_status = modification.status; }
+    "allocatedResourceStatuses" => |status, resources: ResourceStatuses| { status.resize_status = resources.storage; } <= {
+        ResourceStatuses { storage: status.resize_status.clone() }
+    }
+    "modifyVolumeStatus" => |status, modification: ModifyVolumeStatus| { status.modify_status = modification.status; } <= {
+        ModifyVolumeStatus { status: status.modify_status.clone() }
+    }
 
     /// `status.allocatedResourceStatuses` of a PersistentVolumeClaim.
     struct ResourceStatuses {

@@ -1,12 +1,18 @@
 //! The trimmed Pod: what the rules read of it, and nothing else. Environment, volumes and managed fields are never built.
 
+use std::{collections::BTreeMap, iter};
+
 use jiff::Timestamp;
-use serde::de::{IgnoredAny, SeqAccess};
+use serde::{
+    Serialize, Serializer,
+    de::{IgnoredAny, SeqAccess},
+};
 
 use super::Condition;
 use crate::cluster::{
     Meta,
     lenient::{Lenient, Malformed, trimmed},
+    sparse::Sparse,
 };
 
 trimmed! {
@@ -37,10 +43,13 @@ trimmed! {
         /// The claims that its volumes are made of, by name.
         pub claims: Vec<Box<str>>,
     }
-    "schedulingGates" => |spec, gates: Count| { spec.scheduling_gates = gates.0; }
+    "schedulingGates" => |spec, gates: Count| { spec.scheduling_gates = gates.0; } <= { Count(spec.scheduling_gates) }
     "volumes" => |spec, volumes: Vec<Volume>| {
         let claims = volumes.into_iter().map(|volume| volume.claim.name);
         spec.claims = claims.filter(|name| !name.is_empty()).collect();
+    } <= {
+        let claims = spec.claims.iter().cloned();
+        claims.map(|name| Volume { claim: ClaimSource { name } }).collect()
     }
 
     /// A volume.
@@ -79,6 +88,8 @@ trimmed! {
     "exitCodes" => |rule, codes: ExitCodes| {
         rule.operator = codes.operator;
         rule.values = codes.values;
+    } <= {
+        ExitCodes { operator: rule.operator.clone(), values: rule.values.clone() }
     }
 
     /// `exitCodes` of a rule of `restartPolicyRules`.
@@ -189,6 +200,19 @@ impl Lenient for Count {
             count += 1;
         }
         Ok(Some(Self(count)))
+    }
+}
+
+/// So many items that say nothing.
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(iter::repeat_n(BTreeMap::<&str, &str>::new(), self.0))
+    }
+}
+
+impl Sparse for Count {
+    fn is_absent(&self) -> bool {
+        self.0 == 0
     }
 }
 

@@ -1,10 +1,11 @@
 //! The trimmed ResourceQuota.
 
-use serde::de::MapAccess;
+use serde::{Serialize, Serializer, de::MapAccess};
 
 use crate::cluster::{
     Meta,
     lenient::{Lenient, Malformed, Reader, trimmed},
+    sparse::Sparse,
 };
 
 trimmed! {
@@ -54,5 +55,17 @@ impl Lenient for Quantities {
             quantities.extend(name.zip(quantity));
         }
         Ok(Some(Self(quantities)))
+    }
+}
+
+impl Serialize for Quantities {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl Sparse for Quantities {
+    fn is_absent(&self) -> bool {
+        self.0.is_empty()
     }
 }

@@ -30,6 +30,9 @@ trimmed! {
     "updateStrategy" => |spec, strategy: Strategy| {
         spec.update_strategy = strategy.r#type;
         spec.partition = strategy.rolling_update.partition;
+    } <= {
+        let rolling_update = RollingUpdate { partition: spec.partition };
+        Strategy { r#type: spec.update_strategy.clone(), rolling_update }
     }
 
     /// `updateStrategy` of a StatefulSet.

@@ -35,20 +35,19 @@ static NOT_SUCCEEDING: Rule = Rule {
     kind: KindId::CronJob,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
-    thresholds: &[&RUNS, &WITHOUT_SUCCESS, &LAST_CHANCE],
     description: "A CronJob has not had a success for at least 3 runs, and for at least an hour.",
+    thresholds: &[&RUNS, &WITHOUT_SUCCESS, &LAST_CHANCE],
     ..Rule::DEFAULTS
 };
 
-/// How many runs without a success are too many.
 static RUNS: Threshold =
     Threshold::count("runs", 3, "How many runs without a success are too many.");
 
-/// How long it is without a success before that matters: some run every minute.
+/// Some run every minute.
 static WITHOUT_SUCCESS: Threshold = Threshold::duration(
     "without_success",
     minutes(60),
-    "How long it must have been without a success.",
+    "How long a CronJob is without a success before that matters, however many runs it had.",
 );
 
 /// How long the run that is at it has to succeed: it may be the first after a time in which none could be started.
@@ -100,7 +99,6 @@ impl Kind for CronJob {
             missed(&plan, evaluation);
             not_succeeding(&plan, evaluation);
         }
-        evaluation.quiet_rest(RULES, "its times cannot be told from its schedule");
     }
 }
 
@@ -142,12 +140,18 @@ impl<'a> Plan<'a> {
         evaluation: &mut Evaluation<'_>,
     ) -> Option<Self> {
         let status = &cron_job.status;
-        let created = cron_job.metadata.creation_timestamp?;
+        let Some(created) = cron_job.metadata.creation_timestamp else {
+            evaluation.quiet_all(RULES, "it does not tell when it was made");
+            return None;
+        };
         let mut cannot_run = |reason: &str, what: &str, text: &str| {
             if status.last_schedule_time.is_none() {
                 let summary = format!("cannot run: its {what}: {}", Line(text));
                 evaluation.push(Finding::new(&MISSED, reason, Since::At(created), summary));
+            } else {
+                evaluation.quiet(&MISSED, "its schedule is read by Kubernetes, but not here");
             }
+            evaluation.quiet(&NOT_SUCCEEDING, "its times cannot be told");
         };
         let (zone, text) = schedule::split_zone(&cron_job.spec.schedule);
         let zone_name = zone.or(cron_job.spec.time_zone.as_deref());
@@ -221,17 +225,16 @@ fn missed(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         status,
     } = plan.cron_job;
     if plan.forbids() && status.active > 0 {
-        let because = "a run goes on, and its concurrency policy forbids another";
-        evaluation.quiet(&MISSED, because);
+        evaluation.quiet(&MISSED, "the next run waits for the one that is at it");
         return;
     }
     let Some(due) = plan.due() else {
-        evaluation.quiet(&MISSED, "its schedule has no further run");
+        evaluation.quiet(&MISSED, "its schedule has no further time");
         return;
     };
     if due > evaluation.now {
+        evaluation.quiet(&MISSED, format_args!("the next run is due at {due}"));
         evaluation.look_again_at(due);
-        evaluation.quiet(&MISSED, format_args!("its next run is due at {due}"));
         return;
     }
     // With a new schedule, or without a suspension, it may be overdue from one moment to the next: the controller is about to start it then.
@@ -259,29 +262,22 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         return;
     };
     if short_lived {
-        let because =
-            "its Jobs are deleted right after their end, and their success may not be told";
+        let because = "its Jobs are deleted so soon after their end that a success may go unseen";
         evaluation.quiet(&NOT_SUCCEEDING, because);
         return;
     }
-    let runs = evaluation.number(&NOT_SUCCEEDING, &RUNS).max(1);
-    let limit = usize::try_from(runs).unwrap_or(usize::MAX);
-    let mut last_straw = plan.well;
+    let runs = evaluation.number(&NOT_SUCCEEDING, &RUNS) as usize;
+    let mut third = plan.well;
     let mut time = plan.well;
-    for run in 1..=limit.saturating_add(status.active) {
-        match plan.after(time).filter(|next| *next <= last) {
-            Some(next) => time = next,
-            None => {
-                let because = format_args!(
-                    "fewer than {runs} runs were due and have ended since {}, when it was well",
-                    plan.well
-                );
-                evaluation.quiet(&NOT_SUCCEEDING, because);
-                return;
-            }
-        }
-        if run == limit {
-            last_straw = time;
+    for run in 1..=runs.saturating_add(status.active) {
+        let Some(next) = plan.after(time).filter(|next| *next <= last) else {
+            let because = format_args!("fewer than {runs} runs have ended since {}", plan.well);
+            evaluation.quiet(&NOT_SUCCEEDING, because);
+            return;
+        };
+        time = next;
+        if run == runs {
+            third = time;
         }
     }
     let summary = match status.last_successful_time {
@@ -292,12 +288,12 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         }
         None => format!("at least {runs} runs were due without a success; it has never had one"),
     };
-    let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(last_straw), summary);
+    let mut finding = Finding::new(&NOT_SUCCEEDING, "NoSuccess", Since::At(third), summary);
     let mut r#for = evaluation
         .duration(&NOT_SUCCEEDING, &WITHOUT_SUCCESS)
-        .saturating_sub(between(plan.well, last_straw));
+        .saturating_sub(between(plan.well, third));
     if status.active > 0 {
-        finding.since = Since::FirstSeenAfter(last_straw);
+        finding.since = Since::FirstSeenAfter(third);
         r#for = r#for.max(evaluation.duration(&NOT_SUCCEEDING, &LAST_CHANCE));
     }
     evaluation.push(finding.after(r#for));
