@@ -42,8 +42,8 @@ const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 /// It is level-triggered. Feeding it the same object again, or all of them, changes nothing. It keeps what is broken and forgets what is fine.
 #[derive(Debug)]
 pub struct Engine {
-    cluster: String,
-    tuning: Tuning,
+    pub(super) cluster: String,
+    pub(super) tuning: Tuning,
     /// By subject first.
     pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
@@ -61,10 +61,10 @@ pub struct Engine {
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
     census: Census,
-    slices: Slices,
+    pub(super) slices: Slices,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
-    successes: HashMap<ShardKey, Timestamp>,
+    pub(super) successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,

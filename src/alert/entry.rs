@@ -287,7 +287,7 @@ impl Member {
     }
 
     /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.
-    fn stands(&self, now: Timestamp) -> bool {
+    pub fn stands(&self, now: Timestamp) -> bool {
         match self.lasts {
             Lasts::WhileSeen => self.seen,
             Lasts::Until(end) => !self.gone && end > now,
@@ -486,7 +486,7 @@ impl Entry {
     }
 
     /// The members that show the condition.
-    fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
+    pub fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.members
             .values()
             .map(|member| &**member)
@@ -500,7 +500,7 @@ impl Entry {
     }
 
     /// Whether a member counts for firing if nothing explains it.
-    fn is_due(&self, member: &Member, now: Timestamp) -> bool {
+    pub fn is_due(&self, member: &Member, now: Timestamp) -> bool {
         member.fires_at() <= now || self.urged.is_some()
     }
 

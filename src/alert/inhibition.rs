@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// What explains a member of an alert, and whether that fires when the alert comes due.
-    fn causes<'a>(
+    pub(super) fn causes<'a>(
         &'a self,
         effect: &'a Entry,
         uid: &'a str,

@@ -63,7 +63,7 @@ fn every_rule_finds_something_or_says_why_not() {
                     silent.push(format!("{} of {} at {at}", rule.name, object.meta().name));
                 }
             }
-            for Quiet { rule, because } in quiet {
+            for Quiet { rule, because, .. } in quiet {
                 assert_eq!(rule.kind, object.kind(), "{}: {because}", rule.name);
                 assert!(!because.is_empty() && !because.ends_with('.'), "{because}");
             }
