@@ -20,8 +20,9 @@ use crate::{
 
 /// How many objects are named if the one that is asked about does not exist.
 const NAMED_NEARBY: usize = 5;
-/// How much alike names are (Jaro-Winkler, from 0 to 1) that may be meant.
+/// How much alike names are that may be meant, from 0 to 1: as long names of pods are that begin alike (Jaro-Winkler), and as short ones are that are misspelt.
 const ALIKE: f64 = 0.8;
+const MISSPELT: f64 = 0.6;
 /// A Service is no watched kind, but what its EndpointSlices show is about it.
 const SERVICE: &str = "Service";
 /// What kubectl takes for kinds, besides their names in singular and plural.
@@ -91,7 +92,7 @@ fn kind(word: &str) -> Option<&'static str> {
 }
 
 /// The names by which an object is asked about: its own, and that of the Service that it is of.
-fn names(object: &Object) -> impl Iterator<Item = ObjectRef> {
+fn names(object: &Object) -> (ObjectRef, Option<ObjectRef>) {
     let service = (object.kind() == KindId::EndpointSlice).then(|| object.subject().0);
     let service = service.filter(|subject| *subject.kind == *SERVICE);
     let service = service.map(|subject| ObjectRef {
@@ -99,7 +100,7 @@ fn names(object: &Object) -> impl Iterator<Item = ObjectRef> {
         namespace: subject.namespace,
         name: subject.name,
     });
-    [object.object_ref()].into_iter().chain(service)
+    (object.object_ref(), service)
 }
 
 /// The search for an object among those that are read. Of the others, only the names of a few are kept.
@@ -129,51 +130,55 @@ impl Search {
 
     /// Looks at an object.
     pub(super) fn see(&mut self, object: &Object) {
-        for name in names(object) {
-            if name == self.target {
-                let uid = &object.meta().uid;
-                self.found.retain(|earlier| earlier.meta().uid != *uid);
-                self.found.push(object.clone());
-            } else if let Some(likeness) = self.likeness(&name)
-                && !self.nearby.iter().any(|(_, known)| *known == name)
-            {
-                let at = |(other, _): &(f64, ObjectRef)| *other >= likeness;
-                let place = self.nearby.partition_point(at);
-                self.nearby.insert(place, (likeness, name));
-                self.nearby.truncate(NAMED_NEARBY);
-            }
+        let (own, service) = names(object);
+        if own == self.target || service.as_ref() == Some(&self.target) {
+            let uid = &object.meta().uid;
+            self.found.retain(|earlier| earlier.meta().uid != *uid);
+            self.found.push(object.clone());
+            return;
+        }
+        // Nobody knows slices by their names.
+        let name = service.unwrap_or(own);
+        if let Some(likeness) = self.likeness(&name)
+            && !self.nearby.iter().any(|(_, known)| *known == name)
+        {
+            let at = |(other, _): &(f64, ObjectRef)| *other >= likeness;
+            let place = self.nearby.partition_point(at);
+            self.nearby.insert(place, (likeness, name));
+            self.nearby.truncate(NAMED_NEARBY);
         }
     }
 
     /// How likely it is that another object is meant, if at all: it is called alike.
     fn likeness(&self, other: &ObjectRef) -> Option<f64> {
-        let bonus = |alike: bool, weight: f64| if alike { weight } else { 0.0 };
-        let likeness = if other.name.starts_with(&*self.target.name) {
-            1.0
-        } else {
-            strsim::jaro_winkler(&other.name, &self.target.name)
-        };
-        (likeness >= ALIKE).then(|| {
-            likeness
-                + bonus(other.kind == self.target.kind, 0.4)
-                + bonus(other.namespace == self.target.namespace, 0.2)
+        let (one, other_name) = (&*self.target.name, &*other.name);
+        let alike = strsim::jaro_winkler(one, other_name);
+        let spelt = strsim::normalized_damerau_levenshtein(one, other_name);
+        let begins = other_name.starts_with(one);
+        let is_near = begins || alike >= ALIKE || spelt >= MISSPELT;
+        is_near.then(|| {
+            let bonus = |same: bool, weight: f64| if same { weight } else { 0.0 };
+            let name = if begins { 1.0 } else { alike.max(spelt) };
+            let kind = bonus(other.kind == self.target.kind, 0.4);
+            name + kind + bonus(other.namespace == self.target.namespace, 0.2)
         })
     }
 
     /// What to say if it does not exist.
     fn not_found(&self, found: &Found) -> String {
         let mut said = format!(
-            "there is no {} in {}",
+            "there is no {} among {} that were read",
             title(&self.target),
             text::count(found.objects, "object")
         );
-        let mut nearby = self.nearby.iter().map(|(_, name)| short(name)).peekable();
-        if nearby.peek().is_some() {
-            let nearby = nearby.collect::<Vec<_>>().join(", ");
-            let _ = write!(said, "; there is {nearby}");
-        }
+        // Writing to a String cannot fail.
         if !found.errors.is_empty() {
-            said.push_str("; but not everything could be read");
+            let errors = text::count(found.errors.len(), "error");
+            let _ = write!(said, ", with {errors}");
+        }
+        let nearby: Vec<String> = self.nearby.iter().map(|(_, name)| short(name)).collect();
+        if !nearby.is_empty() {
+            let _ = write!(said, "; did you mean {}?", nearby.join(", "));
         }
         text::one_line(&said)
     }

@@ -81,7 +81,8 @@ fn what_waits_for_more_objects_says_so() {
 
 #[test]
 fn what_is_pending_says_since_when_and_until_when() {
-    let config = "rules: {KubePodCrashLooping: {for: 1h}}\n";
+    // What it explains would make it fire early.
+    let config = "rules: {KubePodCrashLooping: {for: 1h}, KubePodNotReady: {for: 2h}, KubeDeploymentDown: {for: 2h}}\n";
     let (search, engine, found) = read("po/shop/web-7c5d8bf9f7-x2x9k", config);
     let objects = explained(&search, &engine, &found);
     let json = serde_json::to_value(&objects[0].rules).unwrap();
@@ -130,7 +131,7 @@ fn what_other_objects_speak_against_is_quiet() {
         lines.contains("quiet - - - an endpoint is ready"),
         "{slices}"
     );
-    let failed = line(&table("job/shop/report-29390400", ""), "KubeJobFailed");
+    let failed = line(&table("job/shop/report-29919360", ""), "KubeJobFailed");
     assert!(
         failed.ends_with("CronJob shop/report has succeeded since"),
         "{failed}"
