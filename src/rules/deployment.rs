@@ -5,9 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress, since,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, Standstill, due_at},
+    since,
     text::{self, Line},
-    workload::{self, Available, Standstill, due_at},
+    workload::{self, Replicas},
 };
 use crate::{
     alert::Severity,
@@ -191,10 +193,8 @@ fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     } else {
         evaluation.r#for(&DOWN)
     };
-    let mut summary = format!("0 of {} replicas are available", desired(deployment));
-    if status.replicas == 0 {
-        summary.push_str(", and there are no pods");
-    } else if status.ready_replicas > 0 {
+    let mut summary = available_of(deployment).to_string();
+    if status.ready_replicas > 0 {
         text::push(
             &mut summary,
             format_args!(", {} ready", status.ready_replicas),
@@ -334,8 +334,8 @@ fn paused(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
 // === what several rules ask of a Deployment ===
 
 /// How many replicas of it are available.
-fn available_of(deployment: &Deployment) -> Available {
-    Available {
+fn available_of(deployment: &Deployment) -> Replicas {
+    Replicas {
         available: deployment.status.available_replicas,
         desired: desired(deployment),
         pods: deployment.status.replicas,

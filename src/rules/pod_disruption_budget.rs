@@ -68,20 +68,16 @@ impl Kind for PodDisruptionBudget {
         }
         let failed = Condition::find(&self.status.conditions, "DisruptionAllowed")
             .filter(|allowed| allowed.is_false() && &*allowed.reason == "SyncFailed");
-        match failed {
-            Some(failed) => sync_failed(failed, evaluation),
-            None => {
-                not_enough_healthy_pods(self, evaluation);
-                never_allows(self, evaluation);
-            }
+        if let Some(failed) = failed {
+            sync_failed(failed, evaluation);
+            let because = "the controller cannot work it out: KubePdbSyncFailed speaks of it";
+            evaluation.quiet_all(&[&NOT_ENOUGH_HEALTHY_PODS, &NEVER_ALLOWS], because);
+        } else {
+            not_enough_healthy_pods(self, evaluation);
+            never_allows(self, evaluation);
+            let because = "nothing says that the controller cannot work it out";
+            evaluation.quiet(&SYNC_FAILED, because);
         }
-        let because = "the controller cannot work it out: KubePdbSyncFailed speaks of it";
-        let of_counts: &[&Rule] = &[&NOT_ENOUGH_HEALTHY_PODS, &NEVER_ALLOWS];
-        if failed.is_some() {
-            evaluation.quiet_rest(of_counts, because);
-        }
-        let because = "nothing says that the controller cannot work it out";
-        evaluation.quiet_rest(&[&SYNC_FAILED], because);
     }
 }
 

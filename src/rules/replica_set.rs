@@ -1,8 +1,9 @@
 //! The rules on `ReplicaSets` that nothing controls. Those of a Deployment are judged by it.
 
 use super::{
-    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes, progress,
-    workload::{self, Available, Standstill, due_at},
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, Standstill, due_at},
+    workload::{self, Replicas},
 };
 use crate::{
     alert::Severity,
@@ -100,7 +101,7 @@ impl Kind for ReplicaSet {
 fn replicas_mismatch(set: &ReplicaSet, evaluation: &mut Evaluation<'_>) {
     let status = &set.status;
     let (desired, available) = (set.spec.replicas.unwrap_or(1), status.available_replicas);
-    let counts = Available {
+    let counts = Replicas {
         available,
         desired,
         pods: status.replicas,

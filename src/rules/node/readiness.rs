@@ -147,10 +147,10 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
     if last.is_none() {
         memo.forget(now);
     }
-    let Some((ready, changed)) = ready(node)
+    let Some((ready, since)) = ready(node)
         .and_then(|ready| Some((ready, ready.last_transition_time?)))
         // A clock that is ahead: the next look will do.
-        .filter(|&(_, changed)| changed <= now)
+        .filter(|&(_, since)| since <= now)
     else {
         evaluation.quiet(&FLAPPING, "nothing tells when its readiness last changed");
         return;
@@ -158,17 +158,17 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
     let is_ready = i64::from(ready.is_true());
     match last {
         // It begins when a node is no longer ready, so that nothing is remembered of one that has been ready for long.
-        None if ready.is_true() || is_first(node, changed) || after(changed, window) <= now => {}
-        None => memo.mark(READY, changed, is_ready),
+        None if ready.is_true() || is_first(node, since) || after(since, window) <= now => {}
+        None => memo.mark(READY, since, is_ready),
         // Not ready in another way is no change. But who is ready since another time was not in between.
         Some((at, known)) if known == is_ready => {
-            if ready.is_true() && changed > at {
-                memo.mark(READY, changed, 0);
-                memo.mark(READY, changed, 1);
+            if ready.is_true() && since > at {
+                memo.mark(READY, since, 0);
+                memo.mark(READY, since, 1);
             }
         }
         // Two clocks tell the times: the kubelet's, and the node controller's.
-        Some((at, _)) => memo.mark(READY, changed.max(at), is_ready),
+        Some((at, _)) => memo.mark(READY, since.max(at), is_ready),
     }
     memo.keep_newest(READY, kept);
     let times = || memo.marks(READY).map(|(at, _)| at);

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use proptest::prelude::*;
 
@@ -179,7 +179,7 @@ fn every_threshold_of_every_rule_can_be_set_and_is_shown() {
             let shown = config.to_yaml();
             let line = shown.lines().find(|line| line.contains("set in a.yaml:3"));
             let line = line.unwrap_or_default().trim();
-            table.push_str(&format!("{}: {line}\n", rule.name));
+            writeln!(table, "{}: {line}", rule.name).unwrap();
             assert!(shown.contains(&format!("\n        {name}: ")), "{shown}");
             let again = parse(&shown).unwrap();
             assert_eq!(again.tuning.of(rule), Some(&setting), "{shown}");
