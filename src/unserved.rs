@@ -89,6 +89,8 @@ pub struct Unserved {
     watching: Option<Instant>,
     /// When it looked last.
     looked: Option<Instant>,
+    /// The shards that nobody serves, for as long as that takes to be sure.
+    shards: BTreeSet<Shard>,
     /// When a direct read was asked for.
     asked: BTreeMap<Shard, Instant>,
     /// What stands, by identity.
@@ -114,6 +116,7 @@ impl Unserved {
             lease_duration: timing.lease_duration(),
             watching: None,
             looked: None,
+            shards: BTreeSet::new(),
             asked: BTreeMap::new(),
             pages: BTreeMap::new(),
         }
@@ -127,6 +130,12 @@ impl Unserved {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
+    }
+
+    /// The shards that nobody has served for longer than a Lease lasts, as of the last decision: whoever is to be told of something by way of one of them is not.
+    /// Empty while that cannot be told.
+    pub const fn shards(&self) -> &BTreeSet<Shard> {
+        &self.shards
     }
 
     /// What there is to do. To be asked every second or so.
@@ -148,6 +157,7 @@ impl Unserved {
         let goes_on = self.looked.replace(now).is_some_and(|at| age(at) <= MARGIN);
         let before = self.watching.filter(|_| goes_on);
         self.watching = serves_own.then(|| before.unwrap_or(now));
+        self.shards.clear();
         let Some(covered) = covered else {
             return Vec::new();
         };
@@ -175,18 +185,18 @@ impl Unserved {
         for &Covered { shard, since, .. } in unserved {
             let Some(watching) = self.watching else { break };
             let due_at = since.max(watching) + self.lease_duration + MARGIN;
-            if due_at > now || self.stands(shard) {
+            if due_at > now {
                 continue;
             }
             let About {
                 is_heir, looked, ..
             } = about(shard);
-            if !is_heir {
-                continue;
-            }
             due.insert(shard);
             if looked.is_some_and(|looked| looked >= due_at) {
-                steps.push(Step::Page(shard, since));
+                self.shards.insert(shard);
+                if is_heir && !self.stands(shard) {
+                    steps.push(Step::Page(shard, since));
+                }
             } else if self.asked.get(&shard).is_none_or(|at| age(*at) >= MARGIN) {
                 self.asked.insert(shard, now);
                 steps.push(Step::Look(shard));

@@ -33,6 +33,12 @@ pub(super) enum Reach {
     Claim,
     /// The cause is about the namespace that the effect is in.
     Namespace,
+    /// The cause is about an API that the effect's object needs.
+    Api,
+    /// The cause is about the workload that the effect's object scales.
+    Target,
+    /// The cause is about a workload whose pods the effect's object selects.
+    Selected,
 }
 
 impl Explanation {
@@ -50,16 +56,6 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
     let by_pod = cause.kind == KindId::Pod;
     let hits_pod = effect.kind == KindId::Pod;
     let same_kind = cause.kind == effect.kind;
-    let is_shortfall = |name: &str| {
-        [
-            "Down",
-            "ReplicasMismatch",
-            "RolloutStuck",
-            "UpdateNotRolledOut",
-        ]
-        .iter()
-        .any(|end| name.ends_with(end))
-    };
     match (cause.name, effect.name) {
         // The kernel killed the last run: that is why it crash loops. A later run that ends for another reason is not explained.
         ("KubePodOOMKilled", "KubePodCrashLooping" | "KubePodRestarting") => Some(Explanation {
@@ -75,7 +71,7 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
         // Deleting a namespace breaks all that is in it, in some order. Only what does not go has to be seen to.
         (
             "KubeNamespaceStuckTerminating",
-            "KubePodStuckTerminating" | "KubeNamespaceStuckTerminating",
+            "KubePodStuckTerminating" | "KubeNamespaceStuckTerminating" | "KubeAggregatedAPIDown",
         ) => None,
         ("KubeNamespaceStuckTerminating", _) => Some(Explanation {
             urged: false,
@@ -106,6 +102,19 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
             | "KubePersistentVolumeUnhealthy",
             "KubePodPending" | "KubeContainerWaiting",
         ) => Some(Explanation::of(Reach::Claim)),
+        // Metrics come from an API of their own; and a namespace goes only when all APIs say that they have nothing in it.
+        ("KubeAggregatedAPIDown", "KubeHpaNotScaling" | "KubeNamespaceStuckTerminating") => {
+            Some(Explanation::of(Reach::Api))
+        }
+        // Of pods that are not there, there are no metrics.
+        (down, "KubeHpaNotScaling") if cause.kind.is_workload() && down.ends_with("Down") => {
+            Some(Explanation::of(Reach::Target))
+        }
+        (shortfall, "KubePdbNotEnoughHealthyPods")
+            if cause.kind.is_workload() && is_shortfall(shortfall) =>
+        {
+            Some(Explanation::of(Reach::Selected))
+        }
         // A pod that says why it is not ready says it for its Services. It knows better how long it may take, and so it is not made to fire early.
         (_, "KubeServiceNoEndpoints") if by_pod => Some(Explanation {
             urged: false,
@@ -149,6 +158,17 @@ pub(super) fn explains(cause: &Rule, effect: &Rule) -> Option<Explanation> {
     }
 }
 
+/// Whether a rule is about a workload with too few pods.
+fn is_shortfall(rule: &str) -> bool {
+    let ends = [
+        "Down",
+        "ReplicasMismatch",
+        "RolloutStuck",
+        "UpdateNotRolledOut",
+    ];
+    ends.iter().any(|end| rule.ends_with(end))
+}
+
 /// The rules whose alerts explain those of this one.
 pub fn causes_of(effect: &'static Rule) -> impl Iterator<Item = &'static Rule> {
     crate::rules::all().filter(|cause| explains(cause, effect).is_some())
@@ -157,6 +177,45 @@ pub fn causes_of(effect: &'static Rule) -> impl Iterator<Item = &'static Rule> {
 /// The rules whose alerts those of this one explain.
 pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
     crate::rules::all().filter(|effect| explains(cause, effect).is_some())
+}
+
+/// Whether a member with this reason explains anything: a volume that is only degraded still serves.
+pub(super) fn is_cause(rule: &Rule, reason: &str) -> bool {
+    rule.name != "KubePersistentVolumeUnhealthy" || matches!(reason, "DataLoss" | "Inaccessible")
+}
+
+/// Whether alerts of this rule may be due to an API that is down.
+pub(super) fn may_need_api(effect: &Rule) -> bool {
+    matches!(
+        effect.name,
+        "KubeHpaNotScaling" | "KubeNamespaceStuckTerminating"
+    )
+}
+
+/// Whether a member with this reason needs the API of this `APIService`, whose name is that of its version and its group.
+///
+/// The group is that from which the controller gets the metric; see `pkg/controller/podautoscaler/metrics/client.go` of Kubernetes.
+pub(super) fn needs_api(effect: &Rule, reason: &str, api: &str) -> bool {
+    let group = match (effect.name, reason) {
+        ("KubeNamespaceStuckTerminating", "NamespaceDeletionDiscoveryFailure") => return true,
+        ("KubeHpaNotScaling", "FailedGetResourceMetric" | "FailedGetContainerResourceMetric") => {
+            "metrics.k8s.io"
+        }
+        ("KubeHpaNotScaling", "FailedGetPodsMetric" | "FailedGetObjectMetric") => {
+            "custom.metrics.k8s.io"
+        }
+        ("KubeHpaNotScaling", "FailedGetExternalMetric") => "external.metrics.k8s.io",
+        _ => return false,
+    };
+    api.split_once('.').is_some_and(|(_, of)| of == group)
+}
+
+/// Whether a member with this reason lacks metrics of the pods that it scales. Those of other objects do not depend on them.
+pub(super) fn lacks_pod_metrics(reason: &str) -> bool {
+    matches!(
+        reason,
+        "FailedGetResourceMetric" | "FailedGetContainerResourceMetric" | "FailedGetPodsMetric"
+    )
 }
 
 /// Whether an alert of this rule is over when its subject has succeeded since it began.

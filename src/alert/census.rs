@@ -1,6 +1,17 @@
 //! How many nodes there are: how many of them make one fault of the cluster.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    engine::{CLUSTER, hash},
+    entry::Entry,
+};
+use crate::time::after;
 
 /// At least so many nodes of a cluster, or of a zone.
 const LEAST: usize = 3;
@@ -8,11 +19,16 @@ const LEAST: usize = 3;
 /// And at least one of so many.
 const ONE_OF: usize = 5;
 
+/// How long a node is young: images are pulled, drivers installed, and what runs on each node is not to be expected yet.
+const YOUNG: Duration = Duration::from_secs(600);
+
 /// The nodes of a cluster: a number each, and its zone.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     nodes: HashMap<u64, Node>,
     list: u64,
+    /// Until when nodes are young, by name.
+    young: HashMap<Box<str>, Timestamp>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -50,13 +66,41 @@ impl Census {
         true
     }
 
+    /// A node of this name was made at this time.
+    pub fn note_age(&mut self, name: &str, made: Timestamp, now: Timestamp) {
+        let until = after(made, YOUNG);
+        if until > now && !self.young.contains_key(name) {
+            self.young.retain(|_, until| *until > now);
+        }
+        if until > now {
+            self.young.insert(name.into(), until);
+        } else {
+            self.young.remove(name);
+        }
+    }
+
+    /// Until when a node is young, if it is.
+    pub fn young_until(&self, name: &str, now: Timestamp) -> Option<Timestamp> {
+        let until = self.young.get(name).copied();
+        until.filter(|until| *until > now)
+    }
+
     /// Whether a node that is gone was there.
     pub fn gone(&mut self, node: u64) -> bool {
         self.nodes.remove(&node).is_some()
     }
 
+    /// Tells an alert about the cluster how many nodes it takes.
+    pub fn count(&self, entry: &mut Entry, now: Timestamp) {
+        if &*entry.key.subject.kind == CLUSTER {
+            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
+            let quorum = self.quorum(faulty.map(|(uid, _)| hash(uid)));
+            entry.set_quorum(quorum, now);
+        }
+    }
+
     /// How many nodes it takes until their fault is one of the cluster, if these have it: so many of the cluster, or of one of its zones.
-    pub fn quorum(&self, faulty: impl Iterator<Item = u64>) -> usize {
+    fn quorum(&self, faulty: impl Iterator<Item = u64>) -> usize {
         let share = |nodes: usize| nodes.div_ceil(ONE_OF).max(LEAST);
         let mut faulty_in: BTreeMap<&str, usize> = BTreeMap::new();
         for node in faulty {
@@ -64,10 +108,19 @@ impl Census {
                 *faulty_in.entry(&node.zone).or_default() += 1;
             }
         }
-        let of_zones = faulty_in.into_iter().filter_map(|(zone, faulty)| {
-            let nodes = self.nodes.values().filter(|node| *node.zone == *zone);
-            let share = share(nodes.count());
-            (faulty >= share).then_some(share)
+        // Most zones have no such node, and few others enough of them.
+        faulty_in.retain(|_, faulty| *faulty >= LEAST);
+        let mut nodes_in: BTreeMap<&str, usize> = BTreeMap::new();
+        if !faulty_in.is_empty() {
+            for node in self.nodes.values() {
+                if faulty_in.contains_key(&*node.zone) {
+                    *nodes_in.entry(&node.zone).or_default() += 1;
+                }
+            }
+        }
+        let of_zones = nodes_in.into_iter().filter_map(|(zone, nodes)| {
+            let share = share(nodes);
+            (faulty_in[zone] >= share).then_some(share)
         });
         of_zones
             .chain([share(self.nodes.len())])

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     cluster::{KindId, Object, Subject},
     rules::{self, Evaluation, Finding, Memo, Rule, Scope, Tuning},
-    shard::ShardKey,
+    shard::{ShardKey, ownership::Shard},
     time::{after, before},
 };
 
@@ -55,12 +55,15 @@ pub struct Engine {
     /// The alerts about which something new was seen. They are decided together when time passes, because an alert with thousands of members would
     /// else be decided anew with each of them.
     pub(super) unsettled: BTreeSet<Arc<AlertKey>>,
+    /// The alerts that have begun or ceased to explain others, which are not looked at again yet.
+    pub(super) stirred: BTreeSet<Arc<AlertKey>>,
     /// When which alert must be looked at again.
-    timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
+    pub(super) timers: BTreeSet<(Timestamp, Arc<AlertKey>)>,
     pub(super) sights: BTreeMap<KindId, Sight>,
     /// Only for as long as it may have to be told of an object that is remembered whether it is gone, or well.
     pub(super) roll: Option<Roll>,
-    census: Census,
+    pub(super) census: Census,
+    pub(super) unserved: BTreeSet<Shard>,
     pub(super) slices: Slices,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
@@ -132,10 +135,12 @@ impl Engine {
             memos: BTreeMap::new(),
             touched: BTreeSet::new(),
             unsettled: BTreeSet::new(),
+            stirred: BTreeSet::new(),
             timers: BTreeSet::new(),
             sights: BTreeMap::new(),
             roll: None,
             census: Census::default(),
+            unserved: BTreeSet::new(),
             slices: Slices::default(),
             looks: Looks::default(),
             successes: HashMap::new(),
@@ -241,10 +246,14 @@ impl Engine {
         if let Some(roll) = &mut self.roll {
             roll.see(object);
         }
-        if let Some(zone) = object.zone()
-            && self.census.see(hash(uid), zone)
-        {
-            self.recount();
+        if let Some(zone) = object.zone() {
+            let meta = object.meta();
+            if let Some(made) = meta.creation_timestamp {
+                self.census.note_age(&meta.name, made, now);
+            }
+            if self.census.see(hash(uid), zone) {
+                self.recount();
+            }
         }
         if let Some(at) = object.succeeded_at()
             && at >= before(now, SUCCESS_COUNTS)
@@ -469,7 +478,7 @@ impl Engine {
         if alerts.is_empty() && !remembered {
             self.objects.remove(&meta.uid);
         }
-        self.explain(&meta.uid);
+        self.explain(&meta.uid, now);
         self.unsettled.extend(alerts);
     }
 
@@ -482,8 +491,15 @@ impl Engine {
         for look in due {
             self.look(&look.object, look.list, now);
         }
-        while let Some(key) = self.next_to_settle(now) {
-            self.settle(&key, now);
+        self.note_causes(now);
+        loop {
+            while let Some(key) = self.next_to_settle(now) {
+                self.settle(&key, now);
+            }
+            if self.stirred.is_empty() {
+                break;
+            }
+            self.explain_beyond(now);
         }
         if now >= self.next_prune {
             self.next_prune = after(now, PRUNE_EVERY);
@@ -541,7 +557,9 @@ impl Engine {
 
     /// Decides what becomes of the alert at `now`. Those that it explained may be to decide then.
     fn settle(&mut self, key: &Arc<AlertKey>, now: Timestamp) {
-        self.look_at_pods(key);
+        self.look_at_pods(key, now);
+        // What that has changed is decided now.
+        self.unsettled.remove(key);
         let Some(entry) = self.alerts.get_mut(key) else {
             return;
         };
@@ -561,11 +579,7 @@ impl Engine {
             .iter()
             .filter_map(|uid| entry.members.remove(uid))
             .collect();
-        if &*key.subject.kind == CLUSTER {
-            let faulty = entry.members.iter().filter(|(_, member)| member.seen);
-            let quorum = self.census.quorum(faulty.map(|(uid, _)| hash(uid)));
-            entry.set_quorum(quorum);
-        }
+        self.census.count(entry, now);
         let last = left.iter().max_by_key(|member| member.ends_at);
         let transition = entry.decide(last.is_some_and(|member| member.gone), now);
         if let Some(transition) = transition {
@@ -582,24 +596,23 @@ impl Engine {
             }));
         }
         if entry.is_over() {
-            let reaches = entry.stood.1 && reaches_beyond(entry.rule);
-            self.alerts.remove(key);
-            if reaches {
-                self.explain_beyond(key);
+            if entry.stood.1 && reaches_beyond(entry.rule) {
+                self.stirred.insert(Arc::clone(key));
             }
+            self.alerts.remove(key);
         } else if let Some(deadline) = entry.next_deadline(now) {
             entry.deadline = Some(deadline);
             self.timers.insert((deadline, Arc::clone(key)));
         }
         for uid in over {
-            self.leave(&uid, key);
+            self.leave(&uid, key, now);
         }
-        self.note_cause(key);
+        self.note_cause(key, now);
         self.urge(key, now);
     }
 
     /// The object is no longer a member of the alert, which may have explained others of its alerts.
-    fn leave(&mut self, uid: &str, key: &AlertKey) {
+    fn leave(&mut self, uid: &str, key: &AlertKey, now: Timestamp) {
         let Some(known) = self.objects.get_mut(uid) else {
             return;
         };
@@ -609,7 +622,7 @@ impl Engine {
             return;
         }
         self.unsettled.extend(known.alerts.iter().cloned());
-        self.explain(uid);
+        self.explain(uid, now);
     }
 
     // === what others see ===

@@ -10,9 +10,9 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Resolution, Severity, State, Transition};
+use super::{Resolution, Severity, State, Transition, cause::is_cause, engine::CLUSTER};
 use crate::{
-    cluster::{Object, ObjectRef, Subject, WorkloadType},
+    cluster::{LabelSet, Object, ObjectRef, ScaleTarget, Selector, Subject, WorkloadType},
     rules::{Finding, Lasts, Rule, Since},
     shard::ShardKey,
     time::after,
@@ -49,10 +49,14 @@ pub(super) struct Entry {
     pub stood: (bool, bool),
     /// Since when something that it explains is due: it fires with the first of its members that stands.
     pub urged: Option<Timestamp>,
+    /// How many members it takes, if the engine has counted what there is of their kind; else they say it themselves.
+    pub quorum: Option<usize>,
     /// The worst of what it explains, or has explained since it began.
     pub raised: Option<Severity>,
     /// What all its causes were last urged with, if it is inhibited.
     pub urging: Option<(Severity, Timestamp)>,
+    /// Until when none of its causes is made to fire, although it is due.
+    pub patient_until: Option<Timestamp>,
     /// The members whose causes may be others since then.
     pub looked_at: BTreeSet<Box<str>>,
 }
@@ -67,6 +71,9 @@ pub(super) struct Fired {
     /// Since when no member shows this face; `None` while one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub face_lost: Option<Timestamp>,
+    /// Since when fewer show the condition than it takes, of an alert about the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum_lost: Option<Timestamp>,
 }
 
 /// What an alert shows of its members: the worst of them.
@@ -96,12 +103,15 @@ pub(super) struct Member {
     /// The claims that the object needs. They come with it, and are not remembered.
     #[serde(skip)]
     pub claims: Box<[Box<str>]>,
-    /// The pods that the object leads to. They come with it, and are not remembered.
+    /// What ties the object to others, if anything does. It comes with it, too.
     #[serde(skip)]
-    pub pods: Box<[Box<str>]>,
+    pub ties: Option<Box<Ties>>,
     /// Whether another alert explains it. That follows from the others, and is not remembered.
     #[serde(skip)]
-    pub explained: bool,
+    pub explained: Explained,
+    /// Until when it is not told although that has ended.
+    #[serde(skip)]
+    pub patient_until: Option<Timestamp>,
     /// When it leaves the alert; `None` while the condition stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_at: Option<Timestamp>,
@@ -114,7 +124,63 @@ pub(super) struct Member {
     kept_since: Option<Timestamp>,
 }
 
+/// Whether another alert explains a member.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Explained {
+    /// None does.
+    #[default]
+    No,
+    /// One about the same object, or one that is held.
+    Yes,
+    /// One about another object that shows its condition now.
+    ByAnother,
+}
+
+/// What ties an object to others by way of pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ties {
+    /// What the object scales.
+    pub target: Option<ScaleTarget>,
+    /// The pods that it is about.
+    pub selector: Option<Selector>,
+    /// The labels of the pods that are made from it.
+    pub pod_labels: Option<LabelSet>,
+    /// The UIDs of the pods that it leads to.
+    pub pods: Box<[Box<str>]>,
+}
+
+impl Ties {
+    fn of(object: &Object) -> Option<Box<Self>> {
+        let ties = Self {
+            target: object.target().cloned(),
+            selector: object.selector().cloned(),
+            pod_labels: object.pod_labels().cloned(),
+            pods: object.pods().into(),
+        };
+        let is_tied = ties.target.is_some()
+            || ties.selector.is_some()
+            || ties.pod_labels.is_some()
+            || !ties.pods.is_empty();
+        is_tied.then(|| Box::new(ties))
+    }
+}
+
 impl Member {
+    /// What its object scales.
+    pub fn target(&self) -> Option<&ScaleTarget> {
+        self.ties.as_ref()?.target.as_ref()
+    }
+
+    /// The pods that its object is about.
+    pub fn selector(&self) -> Option<&Selector> {
+        self.ties.as_ref()?.selector.as_ref()
+    }
+
+    /// The UIDs of the pods that its object leads to.
+    pub fn pods(&self) -> &[Box<str>] {
+        self.ties.as_ref().map_or(&[], |ties| &ties.pods)
+    }
+
     /// A member from its first finding.
     pub fn new(object: &Object, finding: Finding, now: Timestamp) -> Self {
         let mut member = Self {
@@ -131,8 +197,9 @@ impl Member {
             seen: true,
             gone: false,
             claims: object.claims().into(),
-            pods: object.pods().into(),
-            explained: false,
+            ties: Ties::of(object),
+            explained: Explained::No,
+            patient_until: None,
             ends_at: None,
             lasts: finding.lasts,
             first_seen: now,
@@ -151,9 +218,7 @@ impl Member {
         if *self.claims != *object.claims() {
             self.claims = object.claims().into();
         }
-        if *self.pods != *object.pods() {
-            self.pods = object.pods().into();
-        }
+        self.ties = Ties::of(object);
     }
 
     /// The object shows the condition.
@@ -277,13 +342,19 @@ impl Member {
         after(self.since, self.r#for)
     }
 
-    /// Whether it explains others.
+    /// Whether it explains others. What is gone is held, too: its replacement may show the same in a moment.
     pub const fn explains(&self, while_held: bool) -> bool {
-        !self.gone && (self.seen || while_held)
+        let is_counted = matches!(self.lasts, Lasts::UntilEvenIfGone(_));
+        (self.seen && !self.gone) || (while_held && !(self.gone && is_counted))
     }
 
     fn is_event(&self) -> bool {
         !matches!(self.lasts, Lasts::WhileSeen)
+    }
+
+    /// Whether something explains it, or did until a moment ago.
+    pub fn is_explained(&self, now: Timestamp) -> bool {
+        self.explained != Explained::No || self.patient_until.is_some_and(|until| until > now)
     }
 
     /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.
@@ -309,10 +380,13 @@ impl Entry {
         shard_key: ShardKey,
         workload_type: WorkloadType,
     ) -> Self {
+        // Before the count, no number is enough.
+        let quorum = (&*key.subject.kind == CLUSTER).then_some(usize::MAX);
         Self {
             key,
             rule,
             shard_key,
+            quorum,
             workload_type,
             members: BTreeMap::new(),
             fired: None,
@@ -321,6 +395,7 @@ impl Entry {
             urged: None,
             raised: None,
             urging: None,
+            patient_until: None,
             looked_at: BTreeSet::new(),
         }
     }
@@ -335,12 +410,12 @@ impl Entry {
         self.members.is_empty()
     }
 
-    /// How many members it takes now.
-    pub fn set_quorum(&mut self, quorum: usize) {
-        for member in self.members.values_mut() {
-            if member.quorum != quorum {
-                Arc::make_mut(member).quorum = quorum;
-            }
+    /// It takes so many members now.
+    pub fn set_quorum(&mut self, quorum: usize, now: Timestamp) {
+        self.quorum = Some(quorum);
+        let is_quorate = self.count_is_quorate();
+        if let Some(fired) = &mut self.fired {
+            fired.quorum_lost = (!is_quorate).then(|| fired.quorum_lost.unwrap_or(now));
         }
     }
 
@@ -369,18 +444,40 @@ impl Entry {
     pub fn explains(&self, while_held: bool) -> bool {
         let while_held = while_held && self.fired.is_some();
         let mut members = self.members.values();
-        members.any(|member| member.explains(while_held)) && self.is_quorate()
+        let is_cause = |member: &Member| {
+            member.explains(while_held) && is_cause(self.rule, &member.face.reason)
+        };
+        members.any(|member| is_cause(member)) && self.is_quorate()
     }
 
     /// Whether it fires, or would if the time of its members had come: one rejected pod explains nothing.
     pub fn is_quorate(&self) -> bool {
         // For nearly all rules, one is enough: asked for each of thousands of members, they must not be counted.
-        self.fired.is_some()
-            || self.rule.quorum <= 1
-            || is_quorum(|| {
-                let members = self.members.values().map(|member| &**member);
-                members.filter(|member| member.seen)
-            })
+        self.fired.is_some() || self.rule.quorum <= 1 || self.count_is_quorate()
+    }
+
+    /// Whether as many show the condition as it takes.
+    fn count_is_quorate(&self) -> bool {
+        self.is_quorum(|| {
+            let members = self.members.values().map(|member| &**member);
+            members.filter(|member| member.seen)
+        })
+    }
+
+    /// Whether the pods that it is about are selected: those that are made from one of its members.
+    pub fn is_selected(&self, selector: &Selector) -> bool {
+        let ties = self
+            .members
+            .values()
+            .filter_map(|member| member.ties.as_ref());
+        let mut labels = ties.filter_map(|ties| ties.pod_labels.as_ref());
+        labels.any(|labels| selector.selects(labels))
+    }
+
+    /// Whether it tells of this member. When many nodes were down at once and few are left, the next one that goes down is a fault of its own.
+    pub fn tells_of(&self, member: &Member) -> bool {
+        let lost = self.fired.as_ref().and_then(|fired| fired.quorum_lost);
+        lost.is_none_or(|lost| member.since <= lost)
     }
 
     /// What its causes are urged with: its severity, and since when it is due. `None` while it is not inhibited.
@@ -422,7 +519,7 @@ impl Entry {
     /// What it needs to fire, if it has it.
     fn fire(&self, now: Timestamp) -> Option<Fired> {
         let due: Vec<&Member> = self.due(now).collect();
-        let quorum = due.iter().map(|member| member.quorum).min()?.max(1);
+        let quorum = due.iter().map(|member| self.quorum(member)).min()?.max(1);
         let urged = self.urged.unwrap_or(Timestamp::MAX);
         let times = due
             .iter()
@@ -434,6 +531,7 @@ impl Entry {
             fires_at: *times.get(quorum - 1)?,
             face: self.face(now)?,
             face_lost: None,
+            quorum_lost: None,
         })
     }
 
@@ -496,7 +594,7 @@ impl Entry {
     /// The members that count for firing.
     fn due(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.standing(now)
-            .filter(move |member| !member.explained && self.is_due(member, now))
+            .filter(move |member| !member.is_explained(now) && self.is_due(member, now))
     }
 
     /// Whether a member counts for firing if nothing explains it.
@@ -547,7 +645,20 @@ impl Entry {
 
     /// Whether it would fire if nothing explained it. Not asked of one that fires.
     pub fn is_inhibited(&self, now: Timestamp) -> bool {
-        is_quorum(|| self.standing(now).filter(|member| self.is_due(member, now)))
+        self.is_quorum(|| self.standing(now).filter(|member| self.is_due(member, now)))
+    }
+
+    /// How many it takes, as this member has it.
+    pub fn quorum(&self, member: &Member) -> usize {
+        self.quorum.unwrap_or(member.quorum)
+    }
+
+    /// Whether these members are as many as it takes.
+    fn is_quorum<'a, M: Iterator<Item = &'a Member>>(&self, members: impl Fn() -> M) -> bool {
+        members()
+            .map(|member| self.quorum(member))
+            .min()
+            .is_some_and(|quorum| members().count() >= quorum)
     }
 
     /// When it fires if nothing changes: when as many members are due as it takes.
@@ -557,7 +668,7 @@ impl Entry {
         }
         let mut times: Vec<(Timestamp, usize)> = self
             .standing(now)
-            .map(|member| (member.fires_at(), member.quorum))
+            .map(|member| (member.fires_at(), self.quorum(member)))
             .collect();
         times.sort_unstable();
         let mut quorum = usize::MAX;
@@ -572,7 +683,8 @@ impl Entry {
         let dues = self
             .standing(now)
             .filter(|_| self.fired.is_none())
-            .map(Member::fires_at);
+            .flat_map(|member| [Some(member.fires_at()), member.patient_until])
+            .flatten();
         let ends = self.members.values().filter_map(|member| member.ends_at);
         let face = self
             .fired
@@ -581,15 +693,8 @@ impl Entry {
             .map(|lost| after(lost, self.rule.hold));
         dues.chain(ends)
             .chain(face)
+            .chain(self.patient_until)
             .filter(|&time| time > now)
             .min()
     }
-}
-
-/// Whether these members are as many as it takes.
-fn is_quorum<'a, M: Iterator<Item = &'a Member>>(members: impl Fn() -> M) -> bool {
-    members()
-        .map(|member| member.quorum)
-        .min()
-        .is_some_and(|quorum| members().count() >= quorum)
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Engine, Notice,
+    Engine, Notice, Severity,
     engine::Known,
     entry::{AlertKey, Entry, Fired, Member},
 };
@@ -39,6 +39,9 @@ struct AlertMemory {
     workload_type: WorkloadType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     fired: Option<Fired>,
+    /// The worst of what it explains: it has fired as bad as that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raised: Option<Severity>,
     /// By UID.
     members: BTreeMap<Box<str>, Arc<Member>>,
 }
@@ -93,6 +96,7 @@ impl AlertMemory {
             part: part.map(|(label, value)| (label.as_ref().into(), value.clone())),
             workload_type: entry.workload_type,
             fired: entry.fired.clone(),
+            raised: entry.raised.filter(|_| entry.fired.is_some()),
             members: members
                 .map(|(uid, member)| (uid.clone(), member.clone()))
                 .collect(),
@@ -206,6 +210,7 @@ impl Engine {
         let key = Arc::clone(&entry.key);
         if let Some(fired) = &alert.fired {
             entry.fired = Some(fired.clone());
+            entry.raised = entry.raised.max(alert.raised);
         }
         for ((uid, member), (gone, well_since)) in alert.members.iter().zip(seen) {
             if let Some(own) = entry.member_mut(uid) {
@@ -222,7 +227,7 @@ impl Engine {
             if !known.alerts.contains(&key) {
                 known.alerts.push(Arc::clone(&key));
             }
-            self.explain(uid);
+            self.explain(uid, now);
         }
         self.unsettled.insert(key);
     }

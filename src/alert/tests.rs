@@ -4,10 +4,13 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 mod causes;
+mod daemon_sets;
 mod histories;
+mod inhibition;
 mod looks;
 mod memory;
 mod properties;
+mod ties;
 
 use super::{Engine, Notice, Resolution, State, Transition};
 use crate::{

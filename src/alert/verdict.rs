@@ -117,17 +117,17 @@ impl Engine {
         }
         let state = if fired.is_some() {
             State::Firing
-        } else if member.explained && entry.is_due(member, now) {
+        } else if member.is_explained(now) && entry.is_due(member, now) {
             State::Inhibited
         } else {
             State::Pending
         };
         let mut causes: Vec<Cause> = self
             .causes(entry, uid, member)
-            .map(|(cause, _)| Cause {
-                rule: cause.rule.name,
-                subject: cause.key.subject.clone(),
-                state: cause.state(now),
+            .map(|cause| Cause {
+                rule: cause.entry.rule.name,
+                subject: cause.entry.key.subject.clone(),
+                state: cause.entry.state(now),
             })
             .collect();
         causes.sort();
@@ -141,7 +141,7 @@ impl Engine {
             summary: member.summary.clone(),
             since: member.since,
             fires_at: fired.map_or_else(|| member.fires_at(), |fired| fired.fires_at),
-            quorum: member.quorum,
+            quorum: entry.quorum(member),
             standing: entry.standing(now).count(),
             causes,
         })

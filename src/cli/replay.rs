@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::{
     Exit,
+    config::ConfigArgs,
     files::{self, FileError},
     table::{self, Cell, Style},
 };
@@ -20,7 +21,7 @@ use crate::{
     alert::{Alert, Notice, Resolution, Severity, State, Transition},
     cluster::{KindId, Object},
     history::{Part, Reader, Replay, Seen},
-    settings::{self, Settings},
+    settings::{self, Settings, file::Config},
     text,
 };
 
@@ -49,6 +50,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = super::scan::time)]
     until: Option<Timestamp>,
 
+    #[command(flatten)]
+    config: ConfigArgs,
+
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -57,6 +61,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   alertkube replay last-night.jsonl
+  alertkube replay last-night.jsonl --config alertkube.yaml   what other settings would have done
   alertkube replay last-night.jsonl --until 2026-01-31T12:00:00Z -o json
   alertkube replay --snapshot 2026-01-31T02:00:00Z=before.json --snapshot 2026-01-31T02:10:00Z=after.json";
 
@@ -88,16 +93,17 @@ struct Timeline {
 ///
 /// The history cannot be read, or the output cannot be written to.
 pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
-    let cluster = settings.cluster.as_deref();
+    let mut config = args.config.read(settings.config.as_deref())?;
+    config.cluster = settings.cluster.clone().or(config.cluster);
     let timeline = match &args.file {
-        None => of_snapshots(&args.snapshots, cluster, args.until)?,
+        None => of_snapshots(&args.snapshots, &config, args.until)?,
         Some(file) if file == Path::new("-") => {
-            of_history("standard input", io::stdin().lock(), cluster, args.until)?
+            of_history("standard input", io::stdin().lock(), &config, args.until)?
         }
         Some(file) => {
             let name = file.display().to_string();
             let open = File::open(file).with_context(|| format!("{name}: cannot be read"))?;
-            of_history(&name, BufReader::new(open), cluster, args.until)?
+            of_history(&name, BufReader::new(open), &config, args.until)?
         }
     };
     let mut out = io::stdout().lock();
@@ -126,11 +132,11 @@ pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
     })
 }
 
-/// Replays what was recorded. `cluster` goes before the name that the recording tells.
+/// Replays what was recorded. The name of the cluster in `config` goes before the name that the recording tells.
 fn of_history(
     file: &str,
     input: impl BufRead,
-    cluster: Option<&str>,
+    config: &Config,
     until: Option<Timestamp>,
 ) -> anyhow::Result<Timeline> {
     let mut reader = Reader::new(file, input);
@@ -143,7 +149,8 @@ fn of_history(
                 Seen::Recording { cluster, .. } => cluster.as_str(),
                 _ => "",
             };
-            Replay::new(cluster.unwrap_or(recorded))
+            let cluster = config.cluster.as_deref().unwrap_or(recorded);
+            Replay::new(cluster).tuned(config.tuning.clone())
         });
         unwatched += usize::from(matches!(seen, Seen::Unwatched));
         replay
@@ -170,7 +177,7 @@ fn of_history(
 /// Replays dumps. A kind that any of them has is taken to be whole in each.
 fn of_snapshots(
     snapshots: &[(Timestamp, PathBuf)],
-    cluster: Option<&str>,
+    config: &Config,
     until: Option<Timestamp>,
 ) -> anyhow::Result<Timeline> {
     let mut timeline = Timeline::default();
@@ -181,7 +188,8 @@ fn of_snapshots(
         dumps.entry(*time).or_default().extend(input.objects);
     }
     let kinds: BTreeSet<KindId> = dumps.values().flatten().map(Object::kind).collect();
-    let mut replay = Replay::new(cluster.unwrap_or_default());
+    let cluster = config.cluster.as_deref().unwrap_or_default();
+    let mut replay = Replay::new(cluster).tuned(config.tuning.clone());
     for (time, objects) in dumps {
         for &kind in &kinds {
             replay.see(time, &Seen::Snapshot(kind, Part::Begin))?;

@@ -25,12 +25,13 @@ pub use cron_job::CronJob;
 pub use daemon_set::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
 pub use deployment::{Deployment, DeploymentSpec, DeploymentStatus};
 pub use endpoint_slice::EndpointSlice;
-pub use horizontal_pod_autoscaler::HorizontalPodAutoscaler;
+pub use horizontal_pod_autoscaler::{HorizontalPodAutoscaler, ScaleTarget};
 pub use job::Job;
 pub use namespace::Namespace;
 pub use node::{Node, NodeSpec, NodeStatus, Taint};
 pub use persistent_volume::PersistentVolume;
 pub use persistent_volume_claim::PersistentVolumeClaim;
+pub(super) use pod::Count;
 pub use pod::{
     Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Probe, RestartRule,
     Running, Terminated, Waiting,

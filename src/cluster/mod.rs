@@ -6,6 +6,7 @@ mod clock;
 mod connect;
 mod failure;
 mod kinds;
+mod label_set;
 mod lenient;
 mod list;
 mod meta;
@@ -29,9 +30,10 @@ pub use kinds::{
     HorizontalPodAutoscaler, Job, Namespace, Node, NodeSpec, NodeStatus, PersistentVolume,
     PersistentVolumeClaim, Pod, PodDisruptionBudget, PodSpec, PodStatus, PodTemplate,
     PodTemplateSpec, Probe, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, ResourceQuota,
-    RestartRule, Running, StatefulSet, StatefulSetSpec, StatefulSetStatus, Taint, Terminated,
-    Waiting,
+    RestartRule, Running, ScaleTarget, StatefulSet, StatefulSetSpec, StatefulSetStatus, Taint,
+    Terminated, Waiting,
 };
+pub use label_set::{LabelSet, Selector};
 pub use meta::{Meta, Owner};
 pub use name::{cluster_uid, wait_for_cluster_uid};
 pub use object::{Kind, KindId, Object, ObjectRef};

@@ -13,8 +13,9 @@ use super::{
     kinds::{
         ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, HorizontalPodAutoscaler, Job,
         Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-        ReplicaSet, ResourceQuota, StatefulSet,
+        ReplicaSet, ResourceQuota, ScaleTarget, StatefulSet,
     },
+    label_set::{LabelSet, Selector},
     lenient::{self, Lenient},
     list, watch,
 };
@@ -67,6 +68,21 @@ pub trait Kind: Lenient + Serialize + Clone + fmt::Debug + Send + Sync + 'static
     /// The `PersistentVolumeClaim`s of its namespace that it cannot do without.
     fn claims(&self) -> &[Box<str>] {
         &[]
+    }
+
+    /// What it scales.
+    fn target(&self) -> Option<&ScaleTarget> {
+        None
+    }
+
+    /// The pods that it is about.
+    fn selector(&self) -> Option<&Selector> {
+        None
+    }
+
+    /// The labels of the pods that are made from it.
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        None
     }
 
     /// The UIDs of the pods that it leads to, and that do not work.
@@ -341,6 +357,27 @@ macro_rules! kinds {
             pub fn claims(&self) -> &[Box<str>] {
                 match self {
                     $(Self::$kind(object) => object.claims(),)+
+                }
+            }
+
+            /// What it scales. See [`Kind::target`].
+            pub fn target(&self) -> Option<&ScaleTarget> {
+                match self {
+                    $(Self::$kind(object) => object.target(),)+
+                }
+            }
+
+            /// The pods that it is about. See [`Kind::selector`].
+            pub fn selector(&self) -> Option<&Selector> {
+                match self {
+                    $(Self::$kind(object) => object.selector(),)+
+                }
+            }
+
+            /// The labels of the pods that are made from it. See [`Kind::pod_labels`].
+            pub fn pod_labels(&self) -> Option<&LabelSet> {
+                match self {
+                    $(Self::$kind(object) => object.pod_labels(),)+
                 }
             }
 

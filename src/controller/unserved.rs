@@ -42,6 +42,8 @@ impl Controller {
                 Step::Resolve(identity, why) => self.resolve_for(&mut unserved, &identity, why),
             }
         }
+        self.engine
+            .set_unserved(unserved.shards(), self.clock.now());
         self.unserved = Some(unserved);
     }
 

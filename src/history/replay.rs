@@ -8,6 +8,7 @@ use super::line::{Part, Seen};
 use crate::{
     alert::{Alert, Engine, Notice},
     cluster::KindId,
+    rules::Tuning,
 };
 
 /// Feeds a history to an engine as the controller would have done: what was seen at a time is taken over together, then time passes; and between two such times
@@ -45,6 +46,13 @@ impl Replay {
             now: None,
             notices: Vec::new(),
         }
+    }
+
+    /// The same, with what is changed of the rules.
+    #[must_use]
+    pub fn tuned(mut self, tuning: Tuning) -> Self {
+        self.engine = self.engine.tuned(tuning);
+        self
     }
 
     /// Takes over what was seen at a time.

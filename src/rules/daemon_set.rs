@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{DaemonSet, Kind, KindId, Meta},
+    cluster::{DaemonSet, Kind, KindId, LabelSet, Meta},
     time::after,
 };
 
@@ -86,6 +86,10 @@ impl Kind for DaemonSet {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        Some(&self.spec.template.labels)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{Condition, Deployment, Kind, KindId, Meta},
+    cluster::{Condition, Deployment, Kind, KindId, LabelSet, Meta},
     text::duration,
     time::{after, between},
 };
@@ -139,6 +139,10 @@ impl Kind for Deployment {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        Some(&self.spec.template.labels)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{Condition, HorizontalPodAutoscaler, Kind, KindId, Meta},
+    cluster::{Condition, HorizontalPodAutoscaler, Kind, KindId, Meta, ScaleTarget},
 };
 
 /// Every rule on `HorizontalPodAutoscalers`.
@@ -63,6 +63,10 @@ impl Kind for HorizontalPodAutoscaler {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn target(&self) -> Option<&ScaleTarget> {
+        Some(&self.spec.target)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

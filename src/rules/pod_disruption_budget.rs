@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{Condition, Kind, KindId, Meta, PodDisruptionBudget},
+    cluster::{Condition, Kind, KindId, Meta, PodDisruptionBudget, Selector},
 };
 
 /// Every rule on `PodDisruptionBudgets`.
@@ -59,6 +59,10 @@ impl Kind for PodDisruptionBudget {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn selector(&self) -> Option<&Selector> {
+        Some(&self.spec.selector)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

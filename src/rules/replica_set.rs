@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{Kind, KindId, Meta, ReplicaSet},
+    cluster::{Kind, KindId, LabelSet, Meta, ReplicaSet},
     time::after,
 };
 
@@ -75,6 +75,10 @@ impl Kind for ReplicaSet {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        Some(&self.spec.template.labels)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     alert::Severity,
-    cluster::{Kind, KindId, Meta, StatefulSet},
+    cluster::{Kind, KindId, LabelSet, Meta, StatefulSet},
     time::after,
 };
 
@@ -89,6 +89,10 @@ impl Kind for StatefulSet {
 
     fn meta_mut(&mut self) -> &mut Meta {
         &mut self.metadata
+    }
+
+    fn pod_labels(&self) -> Option<&LabelSet> {
+        Some(&self.spec.template.labels)
     }
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {

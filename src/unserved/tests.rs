@@ -130,7 +130,35 @@ fn only_the_heir_pages_and_whoever_becomes_it() {
     assert_eq!(scene.pass(60), []);
     scene.is_heir = true;
     let since = scene.since;
-    assert_eq!(scene.pass(60), [(2, Step::Page(LOST, since))]);
+    assert_eq!(scene.pass(60), [(1, Step::Page(LOST, since))]);
+}
+
+#[test]
+fn every_replica_knows_which_shards_nobody_serves_if_it_has_looked_and_may_tell() {
+    let mut scene = Scene::new();
+    scene.is_heir = false;
+    scene.pass(20);
+    assert!(scene.unserved.shards().is_empty());
+    scene.pass(3);
+    assert!(scene.unserved.shards().contains(&LOST));
+    // While it is cut off itself, it cannot tell.
+    scene.serves_own = false;
+    scene.pass(1);
+    assert!(scene.unserved.shards().is_empty());
+    scene.serves_own = true;
+    scene.pass(23);
+    assert!(scene.unserved.shards().contains(&LOST));
+    scene.by(By::Own(holder("2/3/b")));
+    scene.pass(1);
+    assert!(scene.unserved.shards().is_empty());
+}
+
+#[test]
+fn a_lease_that_cannot_be_read_directly_may_be_held() {
+    let mut scene = Scene::new();
+    scene.answers = false;
+    scene.pass(120);
+    assert!(scene.unserved.shards().is_empty());
 }
 
 #[test]

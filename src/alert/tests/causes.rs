@@ -6,7 +6,7 @@ use super::*;
 use crate::alert::Severity;
 
 /// An engine that has seen an empty cluster of every kind at `START`.
-fn mk_engine() -> Engine {
+pub(super) fn mk_engine() -> Engine {
     let mut engine = Engine::new("test");
     for &kind in KindId::ALL {
         engine.list_started(kind);
@@ -15,14 +15,18 @@ fn mk_engine() -> Engine {
     engine
 }
 
-fn decode(value: &Value) -> Object {
+pub(super) fn decode(value: &Value) -> Object {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let decoded = Object::decode(text("apiVersion"), text("kind"), value).unwrap();
     decoded.unwrap().0
 }
 
 /// Lets the engine see an object at a time, and everything that came due before it.
-fn look(engine: &mut Engine, object: &Object, now: Timestamp) -> Vec<(&'static str, Transition)> {
+pub(super) fn look(
+    engine: &mut Engine,
+    object: &Object,
+    now: Timestamp,
+) -> Vec<(&'static str, Transition)> {
     run_until(engine, now);
     engine.observe(object, now);
     engine.advance(now);
@@ -30,7 +34,7 @@ fn look(engine: &mut Engine, object: &Object, now: Timestamp) -> Vec<(&'static s
 }
 
 /// Node `node-a`, whose kubelet is silent, or not.
-fn node(silent: bool, since: Timestamp) -> Object {
+pub(super) fn node(silent: bool, since: Timestamp) -> Object {
     let status = if silent { "Unknown" } else { "True" };
     decode(&json!({
         "apiVersion": "v1", "kind": "Node",
@@ -42,7 +46,7 @@ fn node(silent: bool, since: Timestamp) -> Object {
 }
 
 /// The Deployment `shop/web`, without any available replica, or with all.
-fn deployment(down: bool, since: Timestamp) -> Object {
+pub(super) fn deployment(down: bool, since: Timestamp) -> Object {
     let available = i32::from(!down);
     decode(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -59,13 +63,13 @@ fn deployment(down: bool, since: Timestamp) -> Object {
     }))
 }
 
-fn on_node_a(mut pod: Pod) -> Pod {
+pub(super) fn on_node_a(mut pod: Pod) -> Pod {
     pod.spec.node_name = "node-a".into();
     pod
 }
 
-const UNREACHABLE: &str = "KubeNodeUnreachable";
-const DOWN: &str = "KubeDeploymentDown";
+pub(super) const UNREACHABLE: &str = "KubeNodeUnreachable";
+pub(super) const DOWN: &str = "KubeDeploymentDown";
 
 #[test]
 fn a_node_that_is_down_explains_its_pods_and_what_stands_after_it_pages() {
@@ -145,6 +149,7 @@ fn why_a_workload_is_down_is_one_page_as_soon_and_as_severe() {
     }
     // It stays down, for another reason, and that nobody has been told.
     engine.gone("uid-web-1", at(3600));
+    engine.advance(at(3600));
     let told = wait(&mut engine, at(3800));
     assert_eq!(
         told,
@@ -257,10 +262,9 @@ fn a_pod_explains_the_service_that_it_is_the_endpoint_of_for_as_long_as_it_says_
     // The pod is gone, and one takes its place of which no rule has anything to say.
     engine.gone(&pod.metadata.uid, at(600));
     let idle = slice("a", &[(&other, false)], at(600));
-    assert_eq!(
-        look(&mut engine, &idle, at(601)),
-        [(SERVICE, Transition::Fired)]
-    );
+    assert_eq!(look(&mut engine, &idle, at(601)), []);
+    assert_eq!(wait(&mut engine, at(629)), []);
+    assert_eq!(wait(&mut engine, at(631)), [(SERVICE, Transition::Fired)]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn replayed(name: &str, until: Option<Timestamp>) -> Timeline {
         let unknown = cases::unknown_fields(&line_of_history["object"]);
         assert!(unknown.is_empty(), "{name}.jsonl:{}: {unknown:?}", line + 1);
     }
-    of_history(name, text.as_bytes(), None, until).unwrap()
+    of_history(name, text.as_bytes(), &Config::default(), until).unwrap()
 }
 
 fn table(timeline: &Timeline) -> String {
@@ -89,7 +89,9 @@ fn it_goes_on_until_a_time_and_not_back() {
     let text = fs::read_to_string(path("rollout_stuck")).unwrap();
     let part: Vec<&str> = text.lines().take(9).collect();
     let part = part.join("\n");
-    let replay = |until| of_history("x", part.as_bytes(), Some("prod"), until);
+    let mut config = Config::default();
+    config.cluster = Some("prod".to_owned());
+    let replay = |until| of_history("x", part.as_bytes(), &config, until);
     let timeline = replay(None).unwrap();
     assert_eq!(timeline.notices, []);
     let pending = |alert: &Alert| alert.state == State::Pending;
@@ -110,7 +112,7 @@ fn it_goes_on_until_a_time_and_not_back() {
 fn a_history_that_is_cut_off_is_replayed_up_to_there() {
     let text = fs::read_to_string(path("drain")).unwrap();
     let cut = &text[..text.len() - 30];
-    let timeline = of_history("x", cut.as_bytes(), None, None).unwrap();
+    let timeline = of_history("x", cut.as_bytes(), &Config::default(), None).unwrap();
     let last = text.lines().count();
     assert_eq!(
         timeline.notes,
@@ -155,7 +157,12 @@ fn dumps_are_a_history_too() {
             write("before.json", &[lines[0], looping]),
         ),
     ];
-    let timeline = of_snapshots(&dumps, None, Some(time("2026-01-31T04:00:00Z"))).unwrap();
+    let timeline = of_snapshots(
+        &dumps,
+        &Config::default(),
+        Some(time("2026-01-31T04:00:00Z")),
+    )
+    .unwrap();
     assert!(timeline.errors.is_empty());
     let told: Vec<_> = timeline
         .notices
@@ -175,8 +182,27 @@ fn dumps_are_a_history_too() {
         time("2026-01-31T02:00:00Z"),
         directory.path().join("none.json"),
     )];
-    let timeline = of_snapshots(&missing, None, None).unwrap();
+    let timeline = of_snapshots(&missing, &Config::default(), None).unwrap();
     assert_eq!(timeline.errors.len(), 1);
+}
+
+#[test]
+fn a_history_shows_what_other_settings_would_have_done() {
+    let text = fs::read_to_string(path("cron_job")).unwrap();
+    let told = |config: &Config| {
+        let timeline = of_history("cron_job", text.as_bytes(), config, None).unwrap();
+        timeline.notices.len()
+    };
+    assert!(told(&Config::default()) > 0);
+    let mut config = Config::default();
+    for rule in crate::rules::all() {
+        let off = crate::rules::Setting {
+            enabled: Some(false),
+            ..Default::default()
+        };
+        config.tuning.set(rule, off);
+    }
+    assert_eq!(told(&config), 0);
 }
 
 #[test]

@@ -18,10 +18,21 @@ trimmed! {
 
     /// What is asked for.
     pub struct HorizontalPodAutoscalerSpec {
+        /// `spec.scaleTargetRef`: what it scales.
+        pub target: ScaleTarget = "scaleTargetRef",
         /// `spec.minReplicas`; 1 if absent.
         pub min_replicas: Option<i32> = "minReplicas",
         /// `spec.maxReplicas`.
         pub max_replicas: i32 = "maxReplicas",
+    }
+
+    /// A workload of the same namespace.
+    #[derive(PartialEq, Eq)]
+    pub struct ScaleTarget {
+        /// Its kind.
+        pub kind: Box<str> = "kind",
+        /// Its name.
+        pub name: Box<str> = "name",
     }
 
     /// What its controller saw.

@@ -188,7 +188,7 @@ trimmed! {
 
 /// How many items a list has, whatever they are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Count(pub(super) usize);
+pub struct Count(pub usize);
 
 impl Lenient for Count {
     fn from_list<'de, A: SeqAccess<'de>>(

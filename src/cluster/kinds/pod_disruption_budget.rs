@@ -1,15 +1,23 @@
 //! The trimmed `PodDisruptionBudget`.
 
 use super::Condition;
-use crate::cluster::{Meta, lenient::trimmed};
+use crate::cluster::{Meta, label_set::Selector, lenient::trimmed};
 
 trimmed! {
     /// A `PodDisruptionBudget`.
     pub struct PodDisruptionBudget {
         /// `metadata`.
         pub metadata: Meta = "metadata",
+        /// `spec`.
+        pub spec: PodDisruptionBudgetSpec = "spec",
         /// `status`.
         pub status: PodDisruptionBudgetStatus = "status",
+    }
+
+    /// What it asks for.
+    pub struct PodDisruptionBudgetSpec {
+        /// `spec.selector`: the pods that it is about.
+        pub selector: Selector = "selector",
     }
 
     /// What its controller counted.

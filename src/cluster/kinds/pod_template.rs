@@ -1,13 +1,23 @@
-//! The trimmed template of a workload's pods: what tells how long they may take to start, and to end.
+//! The trimmed template of a workload's pods: what tells how long they may take to start, and to end, and who selects them.
 
 use super::Container;
-use crate::cluster::lenient::trimmed;
+use crate::cluster::{label_set::LabelSet, lenient::trimmed};
 
 trimmed! {
     /// `spec.template` of a workload.
     pub struct PodTemplate {
         /// `spec` of the pods.
         pub spec: PodTemplateSpec = "spec",
+        /// `metadata.labels` of the pods.
+        pub labels: LabelSet,
+    }
+    "metadata" => |template, metadata: TemplateMeta| { template.labels = metadata.labels; } <= {
+        TemplateMeta { labels: template.labels.clone() }
+    }
+
+    /// `spec.template.metadata` of a workload.
+    struct TemplateMeta {
+        labels: LabelSet = "labels",
     }
 
     /// `spec.template.spec` of a workload.

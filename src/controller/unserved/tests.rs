@@ -11,7 +11,10 @@ use axum::http::StatusCode;
 use futures::{TryFutureExt as _, stream};
 use kube::{Client, client::Body};
 use tokio::{
-    sync::oneshot,
+    sync::{
+        mpsc::{UnboundedSender, unbounded_channel},
+        oneshot,
+    },
     task::JoinSet,
     time::{Instant, sleep},
 };
@@ -20,23 +23,26 @@ use tower::{BoxError, Service as _, service_fn};
 
 use crate::{
     alert::Engine,
-    cluster::{Clock, KindId},
+    cluster::{Clock, Event, KindId, Node, Object, Subject},
     controller::Controller,
     coordinator::{Access, Clients, Coordinator, Names},
     custody::{Custody, Keeper},
     http::{Health, Metrics},
     notify::{Late, Message, Receiver, Reference, SendError, Worker},
     rules::SHARD_NOT_SERVED,
-    shard::ownership::{Shard, Timing},
+    shard::{
+        ShardKey,
+        ownership::{Shard, Timing},
+    },
     sim::{CONFIG_MAPS, Fault, On, Options, Server},
     state::Store,
-    testing::START,
+    testing::{START, at, mk_condition, mk_pod},
     unserved::{Installation, Unserved},
 };
 
 const NAMESPACE: &str = "monitoring";
 
-/// What was told, by whom: the shard, and whether its alert fires.
+/// What was told, by whom: the shard that nobody serves, or else the rule; and whether its alert fires.
 type Told = Arc<Mutex<Vec<(u32, String, bool)>>>;
 
 /// The pager of the whole installation.
@@ -60,9 +66,11 @@ impl Receiver for Pager {
 
     async fn send(&self, message: &Message) -> Result<Option<Reference>, SendError> {
         let alert = &message.alert;
-        assert_eq!(alert.labels.get("alertname"), Some(SHARD_NOT_SERVED.name));
-        let shard = alert.labels.get("shard").unwrap().to_owned();
-        let told = (self.replica, shard, message.event.is_firing());
+        let name = alert.labels.get("alertname").unwrap();
+        let shard = alert.labels.get("shard");
+        assert_eq!(shard.is_some(), name == SHARD_NOT_SERVED.name);
+        let what = shard.unwrap_or(name).to_owned();
+        let told = (self.replica, what, message.event.is_firing());
         self.told.lock().unwrap().push(told);
         Ok(None)
     }
@@ -73,6 +81,8 @@ struct World {
     names: Names,
     told: Told,
     replicas: BTreeMap<u32, (Keeper, JoinSet<()>)>,
+    /// What the watches of each replica bring.
+    watches: BTreeMap<u32, UnboundedSender<(KindId, Event)>>,
 }
 
 impl World {
@@ -87,6 +97,7 @@ impl World {
             },
             told: Told::default(),
             replicas: BTreeMap::new(),
+            watches: BTreeMap::new(),
         };
         world.run(0, "a");
         world.run(1, "a");
@@ -134,7 +145,7 @@ impl World {
             clock.clone(),
             vec![worker.handle()],
             metrics,
-            Health::new(&[KindId::Pod]),
+            Health::new(&[KindId::Pod, KindId::Node]),
         )
         .watching_over_shards(Some(Unserved::new(installation, &timing)));
         let access = Access {
@@ -147,6 +158,11 @@ impl World {
             states: Store::new(self.client(), self.names.clone(), clock.clone()),
             clock,
         };
+        let (watches, events) = unbounded_channel();
+        let events = stream::unfold(events, async |mut events| {
+            Some((events.recv().await?, events))
+        });
+        self.watches.insert(ordinal, watches);
         let (sees, synced) = oneshot::channel();
         sees.send(()).unwrap();
         let mut tasks = JoinSet::new();
@@ -159,16 +175,29 @@ impl World {
         });
         tasks.spawn(async move {
             let stop = CancellationToken::new();
-            controller
-                .run(stream::pending(), oneshot::channel().0, stop)
-                .await;
+            controller.run(events, oneshot::channel().0, stop).await;
             drop(worker);
         });
         self.replicas.insert(ordinal, (keeper, tasks));
     }
 
+    /// All replicas see this cluster: these objects, and nothing else.
+    fn list(&self, objects: &[Object]) {
+        for watches in self.watches.values() {
+            for kind in [KindId::Pod, KindId::Node] {
+                let of_kind = objects.iter().filter(|object| object.kind() == kind);
+                let listed = of_kind.map(|object| Event::Listed(object.clone(), 0));
+                let events = [Event::ListStarted].into_iter().chain(listed);
+                for event in events.chain([Event::ListDone]) {
+                    watches.send((kind, event)).unwrap();
+                }
+            }
+        }
+    }
+
     /// The process of this ordinal dies.
     async fn kill(&mut self, ordinal: u32) {
+        self.watches.remove(&ordinal);
         let (_, mut tasks) = self.replicas.remove(&ordinal).unwrap();
         tasks.shutdown().await;
     }
@@ -328,4 +357,71 @@ async fn a_watch_that_stands_still_is_no_shard_without_a_replica() {
     silent.lift();
     world.pass(60).await;
     assert_eq!(world.told(), []);
+}
+
+/// A node that is silent, whose alert is of this shard, and a pod on it that is not ready.
+fn mk_dead_node(of: Shard) -> [Object; 2] {
+    let is_of = |name: &String| of.owns(&ShardKey::of(&Subject::cluster_scoped("Node", name)));
+    let name = (0..1000).map(|number| format!("node-{number}")).find(is_of);
+    let name: Box<str> = name.unwrap().into();
+    let mut node = Node::default();
+    node.metadata.name = name.clone();
+    node.metadata.uid = name.clone();
+    node.metadata.creation_timestamp = Some(at(-864_000));
+    node.status.conditions = vec![mk_condition(
+        "Ready",
+        "Unknown",
+        "NodeStatusUnknown",
+        at(-900),
+    )];
+    let mut pod = mk_pod("web-1").not_ready(at(-900));
+    pod.spec.node_name = name;
+    [Object::Node(node), pod.object()]
+}
+
+/// The shard that pages for the pods.
+fn shard_of_pods() -> Shard {
+    Shard::of(&ShardKey::of(&mk_pod("web-1").object().subject().0), 2)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cause_of_a_shard_that_nobody_serves_would_explain_is_paged() {
+    let mine = shard_of_pods();
+    let other = Shard {
+        index: 1 - mine.index,
+        ..mine
+    };
+    let mut world = World::start().await;
+    world.list(&mk_dead_node(other));
+    world.pass(120).await;
+    let node = fired(other.index, "KubeNodeUnreachable");
+    assert_eq!(world.told(), std::slice::from_ref(&node));
+
+    // Somebody was told of the node; but nobody would hear that it is back, or is down again.
+    world.kill(other.index).await;
+    world.pass(20).await;
+    assert_eq!(world.told().len(), 1, "a restart takes a while");
+    world.pass(120).await;
+    let mut told = world.told();
+    told[1..].sort();
+    let unserved = fired(mine.index, &other.to_string());
+    let pods = fired(mine.index, "KubePodNotReady");
+    assert_eq!(told, [node, unserved, pods]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cause_of_a_shard_that_is_served_explains_is_not_paged_when_another_is_not() {
+    let mine = shard_of_pods();
+    let other = Shard {
+        index: 1 - mine.index,
+        ..mine
+    };
+    let mut world = World::start().await;
+    world.list(&mk_dead_node(mine));
+    world.pass(120).await;
+    world.kill(other.index).await;
+    world.pass(300).await;
+    let node = fired(mine.index, "KubeNodeUnreachable");
+    let unserved = fired(mine.index, &other.to_string());
+    assert_eq!(world.told(), [node, unserved]);
 }

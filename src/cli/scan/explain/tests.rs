@@ -139,6 +139,20 @@ fn what_other_objects_speak_against_is_quiet() {
 }
 
 #[test]
+fn whatever_is_asked_about_the_alerts_are_the_same() {
+    let alerts = |object: &str| read(object, "").2.alerts;
+    let expected = alerts("node/none");
+    assert!(!expected.is_empty());
+    for object in [
+        "Pod/shop/web-7c5d8bf9f7-x2x9k",
+        "deploy/shop/web",
+        "svc/shop/web",
+    ] {
+        assert_eq!(alerts(object), expected, "{object}");
+    }
+}
+
+#[test]
 fn every_rule_of_the_kind_is_in_the_table() {
     for (object, kind) in [
         ("Pod/shop/web-7c5d8bf9f7-x2x9k", KindId::Pod),
