@@ -20,7 +20,7 @@ use crate::{
     cluster::Subject,
     coordinator::shard_from,
     notify::Debt,
-    rules::SHARD_NOT_SERVED,
+    rules::{SHARD_NOT_SERVED, runbook_url},
     shard::{
         ShardKey,
         ownership::{By, Covered, Shard, Timing},
@@ -245,6 +245,7 @@ impl Unserved {
         Labels::new()
             .with("summary", summary)
             .with("description", description)
+            .with("runbook_url", runbook_url(&SHARD_NOT_SERVED))
     }
 
     /// The subjects that a shard's alert can be about: one of them is to be taken that this replica has charge of.

@@ -179,6 +179,11 @@ pub fn effects_of(cause: &'static Rule) -> impl Iterator<Item = &'static Rule> {
     crate::rules::all().filter(|effect| explains(cause, effect).is_some())
 }
 
+/// Whether an alert of the rule `cause` fires when one of the rule `effect` that it explains comes due.
+pub fn urges(effect: &Rule, cause: &Rule) -> bool {
+    explains(cause, effect).is_some_and(|how| how.urged)
+}
+
 /// Whether a member with this reason explains anything: a volume that is only degraded still serves.
 pub(super) fn is_cause(rule: &Rule, reason: &str) -> bool {
     rule.name != "KubePersistentVolumeUnhealthy" || matches!(reason, "DataLoss" | "Inaccessible")

@@ -14,7 +14,7 @@ mod slices;
 mod verdict;
 mod view;
 
-pub use cause::{causes_of, effects_of};
+pub use cause::{causes_of, effects_of, urges};
 pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use memory::Memory;

@@ -9,7 +9,7 @@ use super::{
     engine::CLUSTER,
     entry::{AlertKey, Entry, Member},
 };
-use crate::cluster::WorkloadType;
+use crate::{cluster::WorkloadType, rules::runbook_url};
 
 /// How many nodes a summary names.
 const NAMED_IN_SUMMARY: usize = 5;
@@ -88,7 +88,7 @@ fn labels(cluster: &str, entry: &Entry, members: &[&Member]) -> Labels {
     labels
 }
 
-/// The alert in words: `summary` in one line, `description` with the objects.
+/// The alert in words: `summary` in one line, `description` with the objects; and `runbook_url`, where it says what to do.
 fn annotations(entry: &Entry, members: &[&Member]) -> Labels {
     let mut summary = entry.key.subject.title();
     // The worst object speaks for all; of the equally bad ones, the one that has been so for longest.
@@ -145,4 +145,5 @@ fn annotations(entry: &Entry, members: &[&Member]) -> Labels {
     Labels::new()
         .with("summary", summary)
         .with("description", description)
+        .with("runbook_url", runbook_url(entry.rule))
 }

@@ -534,6 +534,10 @@ fn many_pods_of_one_workload_are_one_alert() {
             .unwrap()
             .ends_with("(and 39 more)")
     );
+    assert_eq!(
+        alert.annotations.get("runbook_url"),
+        Some("https://git.example.com/alertkube/blob/HEAD/docs/runbooks/KubePodCrashLooping.md")
+    );
     assert_eq!(alert.labels.get("workload"), Some("web"));
     assert_eq!(alert.labels.get("workload_type"), Some("deployment"));
     assert_eq!(alert.labels.get("container"), Some("app"));

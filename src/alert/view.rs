@@ -27,7 +27,7 @@ pub struct Alert {
     pub shard_key: ShardKey,
     /// Its labels, `severity` and `reason` included.
     pub labels: Labels,
-    /// Its annotations: `summary` (one line) and `description`.
+    /// Its annotations: `summary` (one line), `description`, and `runbook_url` if it has one.
     pub annotations: Labels,
     /// Its severity.
     pub severity: Severity,

@@ -14,11 +14,11 @@ use super::{
     table::{self, Cell, Style},
 };
 use crate::{
-    alert::{Severity, causes_of, effects_of},
-    rules::{self, Rule, Setting},
+    alert::{Severity, causes_of, effects_of, urges},
+    rules::{self, Help, QUIET, Rule, Setting, TO_DO, Threshold},
     settings::{
         self,
-        file::{Changed, Config},
+        file::{Changed, Config, show},
     },
     text,
 };
@@ -34,15 +34,15 @@ pub struct Args {
     #[command(flatten)]
     config: ConfigArgs,
 
-    /// How to print the list
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Table, global = true)]
     output: Output,
 }
 
 #[derive(Debug, clap::Subcommand)]
 #[expect(clippy::doc_markdown, reason = "it is the help")]
 enum Command {
-    /// Says when a rule fires, when it is over, and which alerts it explains
+    /// Says when a rule fires, why it may stay quiet, which alerts it explains, and what to do
     Explain {
         /// The alert's name, such as KubePodCrashLooping
         #[arg(value_name = "ALERT")]
@@ -54,7 +54,7 @@ enum Command {
 enum Output {
     /// For people
     Table,
-    /// For programs: a list, an object a rule
+    /// For programs: an object a rule
     Json,
 }
 
@@ -121,6 +121,35 @@ impl Set {
     }
 }
 
+/// A rule and what there is to know of it, as programs see it. The texts are Markdown.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explained {
+    #[serde(flatten)]
+    described: Described,
+    explains: Vec<&'static str>,
+    particulars: &'static str,
+    quiet: &'static str,
+    to_do: &'static str,
+}
+
+impl Explained {
+    fn new(rule: &'static Rule) -> Self {
+        let Help {
+            particulars,
+            quiet,
+            to_do,
+        } = Help::of(rule).unwrap_or_default();
+        Self {
+            described: Described::from(rule),
+            explains: effects_of(rule).map(|effect| effect.name).collect(),
+            particulars,
+            quiet,
+            to_do,
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -129,11 +158,17 @@ impl Set {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut out = io::stdout().lock();
     match (&args.command, args.output) {
-        (Some(Command::Explain { name }), _) => {
+        (Some(Command::Explain { name }), output) => {
             let Some(rule) = rules::all().find(|rule| rule.name == name) else {
                 bail!("{}", unknown(name));
             };
-            explain(&mut out, rule)?;
+            match output {
+                Output::Table => explain(&mut out, rule)?,
+                Output::Json => {
+                    let explained = Explained::new(rule);
+                    writeln!(out, "{}", serde_json::to_string_pretty(&explained)?)?;
+                }
+            }
         }
         (None, Output::Table) => {
             let colour = settings::colour(out.is_terminal());
@@ -230,35 +265,27 @@ fn set_by(rule: &Rule, config: &Config) -> String {
     }
 }
 
+/// What it means that other alerts explain one.
+const STANDS_BACK: &str = "while one of these stands, it is shown as inhibited and pages nobody";
+/// What it means that an alert explains others.
+const SPEAKS: &str = "while it stands, these page nobody; when one of them comes due, it fires";
+/// The same, where that is no reason for it to fire before its own time.
+const SILENCES: &str = "while it stands, these page nobody; it fires in its own time";
+
 fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
     writeln!(out, "{}: {}", rule.name, rule.description)?;
     writeln!(out)?;
     writeln!(out, "Looks at    {}", rule.kind.as_str())?;
-    writeln!(
-        out,
-        "Severity    {}, or that of what it explains, if that is worse",
-        rule.severity.as_str()
-    )?;
-    let after = if rule.r#for.is_zero() {
-        after(rule.r#for)
-    } else {
-        format!(
-            "after {}, counted from when the API says it began",
-            after(rule.r#for)
-        )
-    };
-    let of = if rule.quorum > 1 {
-        format!(", if at least {} objects show it", rule.quorum)
-    } else {
-        String::new()
-    };
-    writeln!(out, "Fires       {after}{of}")?;
-    let over = if rule.hold.is_zero() {
-        "as soon as it is over".to_owned()
-    } else {
-        format!("when it has been over for {}", text::duration(rule.hold))
-    };
-    writeln!(out, "Resolves    {over}")?;
+    writeln!(out, "Severity    {}", severity(rule))?;
+    writeln!(out, "Fires       {}", fires(rule))?;
+    writeln!(out, "Resolves    {}", resolves(rule))?;
+    for setting in thresholds(rule) {
+        writeln!(out, "Set by      {setting}")?;
+    }
+    let help = Help::of(rule).unwrap_or_default();
+    if !help.particulars.is_empty() {
+        writeln!(out, "\n{}", help.particulars)?;
+    }
     let mut alerts = |title: &str, means: &str, alerts: Vec<&'static Rule>| {
         if alerts.is_empty() {
             return Ok(());
@@ -269,17 +296,79 @@ fn explain(out: &mut dyn Write, rule: &'static Rule) -> io::Result<()> {
             .iter()
             .try_for_each(|rule| writeln!(out, "  {}", rule.name))
     };
+    alerts("Explained by", STANDS_BACK, causes_of(rule).collect())?;
     alerts(
-        "Explained by",
-        "while one of these stands, it is shown as inhibited and pages nobody",
-        causes_of(rule).collect(),
+        "Explains",
+        SPEAKS,
+        effects_of(rule)
+            .filter(|effect| urges(effect, rule))
+            .collect(),
     )?;
     alerts(
         "Explains",
-        "while it stands, these page nobody; when one of them comes due, it fires",
-        effects_of(rule).collect(),
-    )
+        SILENCES,
+        effects_of(rule)
+            .filter(|effect| !urges(effect, rule))
+            .collect(),
+    )?;
+    for (title, text) in [(QUIET, help.quiet), (TO_DO, help.to_do)] {
+        if !text.is_empty() {
+            writeln!(out, "\n{title}:\n{text}")?;
+        }
+    }
+    Ok(())
 }
+
+/// How severe a rule's alert is.
+fn severity(rule: &Rule) -> String {
+    let severity = rule.severity.as_str();
+    format!("{severity}, or that of what it explains, if that is worse")
+}
+
+/// When a rule's alert fires.
+fn fires(rule: &Rule) -> String {
+    let on = if rule.enabled {
+        ""
+    } else {
+        "only if the configuration file turns it on; "
+    };
+    let after = if rule.r#for.is_zero() {
+        after(rule.r#for)
+    } else {
+        let after = after(rule.r#for);
+        format!("after {after}, counted from when it began, as far as the API tells")
+    };
+    let of = if rule.quorum > 1 {
+        format!(", if at least {} objects show it", rule.quorum)
+    } else {
+        String::new()
+    };
+    format!("{on}{after}{of}")
+}
+
+/// What else a rule goes by, a line each.
+fn thresholds(rule: &Rule) -> impl Iterator<Item = String> {
+    rule.thresholds.iter().map(|threshold| {
+        let Threshold {
+            name,
+            default,
+            description,
+        } = threshold;
+        format!("{name}, {} by default: {description}", show(*default))
+    })
+}
+
+/// When a rule's alert is over.
+fn resolves(rule: &Rule) -> String {
+    if rule.hold.is_zero() {
+        "as soon as it is over".to_owned()
+    } else {
+        format!("when it has been over for {}", text::duration(rule.hold))
+    }
+}
+
+#[cfg(test)]
+mod runbooks;
 
 #[cfg(test)]
 mod tests {
@@ -296,9 +385,38 @@ mod tests {
             "over for 10m",
             "  KubePodOOMKilled\n",
             "  KubePodNotReady\n",
+            "\nWhen it may stay quiet:\n- ",
+            "\nWhat to do:\n1. ",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn what_else_a_rule_goes_by_is_explained() {
+        let mut out = Vec::new();
+        let rule = rules::named("KubeCronJobNotSucceeding").unwrap();
+        explain(&mut out, rule).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("\nSet by      runs, 3 by default: How many runs"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn programs_get_the_same_words() {
+        let rule = rules::named("KubePodCrashLooping").unwrap();
+        let json = serde_json::to_value(Explained::new(rule)).unwrap();
+        let mut out = Vec::new();
+        explain(&mut out, rule).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for field in ["particulars", "quiet", "toDo"] {
+            let words = json[field].as_str().unwrap();
+            assert!(!words.is_empty() && text.contains(words), "{field}");
+        }
+        assert_eq!(json["alert"], "KubePodCrashLooping");
+        assert_eq!(json["explains"][0], "KubePodRestarting");
     }
 
     #[test]

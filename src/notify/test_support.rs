@@ -33,10 +33,16 @@ pub fn mk_alert(name: &str, severity: Severity) -> Alert {
             .with("workload_type", "deployment")
             .with("container", "app")
             .with("reason", "CrashLoopBackOff"),
-        annotations: Labels::new().with("summary", summary).with(
-            "description",
-            "2 pods of Deployment shop/web crash again and again.",
-        ),
+        annotations: Labels::new()
+            .with("summary", summary)
+            .with(
+                "description",
+                "2 pods of Deployment shop/web crash again and again.",
+            )
+            .with(
+                "runbook_url",
+                "https://git.example.com/alertkube/blob/HEAD/docs/runbooks/KubePodCrashLooping.md",
+            ),
         severity,
         reason: "CrashLoopBackOff".into(),
         state: State::Firing,

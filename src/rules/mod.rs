@@ -11,6 +11,7 @@ mod evaluation;
 #[cfg(test)]
 mod explanations;
 mod finding;
+mod help;
 mod horizontal_pod_autoscaler;
 mod identity;
 mod job;
@@ -33,6 +34,7 @@ mod workload;
 
 pub use evaluation::{Evaluation, Quiet};
 pub use finding::{Finding, Lasts, Rule, Scope, Since};
+pub use help::{Help, QUIET, TO_DO, runbook_url};
 pub use memo::Memo;
 pub use tuning::{FINDING_LABELS, Override, Setting, Threshold, Tuning, Value, labels_of};
 

@@ -8,6 +8,7 @@ mod tests;
 mod tree;
 
 pub use problem::{FileError, FileProblem, Place};
+pub use show::value as show;
 
 use std::{
     collections::BTreeMap,

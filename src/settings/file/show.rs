@@ -122,7 +122,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A value as the file has it.
-fn value(value: Value) -> String {
+pub fn value(value: Value) -> String {
     match value {
         Value::Duration(value) => duration(value),
         Value::Count(number) => number.to_string(),
