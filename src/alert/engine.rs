@@ -42,8 +42,8 @@ const SUCCESS_COUNTS: Duration = Duration::from_secs(25 * 3600);
 /// It is level-triggered. Feeding it the same object again, or all of them, changes nothing. It keeps what is broken and forgets what is fine.
 #[derive(Debug)]
 pub struct Engine {
-    cluster: String,
-    tuning: Tuning,
+    pub(super) cluster: String,
+    pub(super) tuning: Tuning,
     /// By subject first.
     pub(super) alerts: BTreeMap<Arc<AlertKey>, Entry>,
     /// What is unhealthy, or remembered, by UID.
@@ -64,10 +64,10 @@ pub struct Engine {
     pub(super) roll: Option<Roll>,
     pub(super) census: Census,
     pub(super) unserved: BTreeSet<Shard>,
-    slices: Slices,
+    pub(super) slices: Slices,
     looks: Looks,
     /// When subjects have last succeeded at what they do over and over, of late.
-    successes: HashMap<ShardKey, Timestamp>,
+    pub(super) successes: HashMap<ShardKey, Timestamp>,
     notices: Vec<Notice>,
     /// Reused for every object, so that a healthy one costs no allocation.
     findings: Vec<Finding>,

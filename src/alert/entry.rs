@@ -353,12 +353,12 @@ impl Member {
     }
 
     /// Whether something explains it, or did until a moment ago.
-    fn is_explained(&self, now: Timestamp) -> bool {
+    pub fn is_explained(&self, now: Timestamp) -> bool {
         self.explained != Explained::No || self.patient_until.is_some_and(|until| until > now)
     }
 
     /// Whether it shows the condition, so that it can make the alert fire. One that is held only keeps an alert alive that fires already.
-    fn stands(&self, now: Timestamp) -> bool {
+    pub fn stands(&self, now: Timestamp) -> bool {
         match self.lasts {
             Lasts::WhileSeen => self.seen,
             Lasts::Until(end) => !self.gone && end > now,
@@ -584,7 +584,7 @@ impl Entry {
     }
 
     /// The members that show the condition.
-    fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
+    pub fn standing(&self, now: Timestamp) -> impl Iterator<Item = &Member> {
         self.members
             .values()
             .map(|member| &**member)
@@ -598,7 +598,7 @@ impl Entry {
     }
 
     /// Whether a member counts for firing if nothing explains it.
-    fn is_due(&self, member: &Member, now: Timestamp) -> bool {
+    pub fn is_due(&self, member: &Member, now: Timestamp) -> bool {
         member.fires_at() <= now || self.urged.is_some()
     }
 
@@ -649,7 +649,7 @@ impl Entry {
     }
 
     /// How many it takes, as this member has it.
-    fn quorum(&self, member: &Member) -> usize {
+    pub fn quorum(&self, member: &Member) -> usize {
         self.quorum.unwrap_or(member.quorum)
     }
 

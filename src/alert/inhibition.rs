@@ -26,8 +26,8 @@ use crate::{
 const RECOVERY: Duration = Duration::from_secs(30);
 
 /// What explains a member of an alert.
-struct Cause<'a> {
-    entry: &'a Entry,
+pub(super) struct Cause<'a> {
+    pub entry: &'a Entry,
     /// Whether it fires when the alert comes due.
     is_urged: bool,
     /// What the member is by it.
@@ -92,7 +92,7 @@ impl Engine {
     }
 
     /// What explains a member of an alert.
-    fn causes<'a>(
+    pub(super) fn causes<'a>(
         &'a self,
         effect: &'a Entry,
         uid: &'a str,

@@ -11,6 +11,7 @@ mod memory;
 mod render;
 mod severity;
 mod slices;
+mod verdict;
 mod view;
 
 pub use cause::{causes_of, effects_of, urges};
@@ -18,6 +19,7 @@ pub use engine::Engine;
 pub use labels::{Fingerprint, Labels};
 pub use memory::Memory;
 pub use severity::{Severity, UnknownSeverity};
+pub use verdict::{Cause, Membership, Outcome, Verdict};
 pub use view::{Alert, Member, Notice, Resolution, State, Transition};
 
 #[cfg(test)]

@@ -327,6 +327,11 @@ fn severity(rule: &Rule) -> String {
 
 /// When a rule's alert fires.
 fn fires(rule: &Rule) -> String {
+    let on = if rule.enabled {
+        ""
+    } else {
+        "only if the configuration file turns it on; "
+    };
     let after = if rule.r#for.is_zero() {
         after(rule.r#for)
     } else {
@@ -338,7 +343,7 @@ fn fires(rule: &Rule) -> String {
     } else {
         String::new()
     };
-    format!("{after}{of}")
+    format!("{on}{after}{of}")
 }
 
 /// What else a rule goes by, a line each.

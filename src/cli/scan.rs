@@ -1,5 +1,7 @@
 //! `alertkube scan`: what would page now, what is pending, and why; once.
 
+mod explain;
+
 use std::{
     cmp::Reverse,
     io::{self, IsTerminal as _, Write},
@@ -9,6 +11,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use self::explain::Search;
 use super::{
     Exit,
     cluster::SourceArgs,
@@ -18,6 +21,7 @@ use super::{
 };
 use crate::{
     alert::{Alert, Engine, Severity, State},
+    cluster::{Object, ObjectRef},
     rules::Tuning,
     settings::{self, Settings},
     text,
@@ -46,6 +50,12 @@ pub struct Args {
     #[arg(long, value_name = "SEVERITY", value_parser = severity_parser())]
     fail_on: Option<Severity>,
 
+    /// Say of one object what every rule makes of it, and why: KIND/NAMESPACE/NAME, or KIND/NAME if its kind has no namespaces
+    ///
+    /// The kind as Kubernetes spells it, or as kubectl takes it (`deploy`, `pods`). Everything else is read as well: it may explain what is found.
+    #[arg(long, value_name = "OBJECT", value_parser = explain::target, conflicts_with = "fail_on")]
+    explain: Option<ObjectRef>,
+
     /// Judge the files as of this time (RFC 3339) [default: the newest time that the objects in them tell]
     #[arg(long, value_name = "TIME", requires = "files", value_parser = time)]
     at: Option<Timestamp>,
@@ -55,6 +65,7 @@ const AFTER_HELP: &str = "\
 Examples:
   alertkube scan
   alertkube scan --fail-on critical
+  alertkube scan --explain pod/shop/web-0
   kubectl get pods -A -o json | alertkube scan -f -
   alertkube scan -f dump/ --at 2026-01-31T12:00:00Z -o json
 
@@ -69,7 +80,7 @@ Exit codes:
 enum Output {
     /// For people
     Table,
-    /// For programs: {"alerts": [...], "errors": [...]}
+    /// For programs: {"alerts": [...], "errors": [...]}; with --explain, {"objects": [...], "errors": [...]}
     Json,
 }
 
@@ -111,12 +122,12 @@ pub enum AtFrom {
 pub fn run(args: &Args, settings: &Settings) -> anyhow::Result<Exit> {
     let config = args.config.read(settings.config.as_deref())?;
     let cluster = settings.cluster.clone().or(config.cluster);
-    let found = if args.source.files.is_empty() {
-        live(args, cluster, config.tuning)?
-    } else {
-        saved(args, cluster.as_deref().unwrap_or_default(), config.tuning)
+    let (search, engine, found) = look(args, cluster, config.tuning)?;
+    let printed = match &search {
+        None => print(args.output, &found),
+        Some(search) => explain::print(args.output, search, &engine, &found)?,
     };
-    match print(args.output, &found) {
+    match printed {
         // Whoever reads has read enough (`| head`). The exit code still says what was found.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         printed => printed.context("cannot write the result")?,
@@ -141,28 +152,66 @@ fn print(output: Output, found: &Found) -> io::Result<()> {
     }
 }
 
-/// Scans the cluster.
-fn live(args: &Args, name: Option<String>, tuning: Tuning) -> anyhow::Result<Found> {
+/// Reads everything, and finds what is asked about.
+fn look(
+    args: &Args,
+    cluster: Option<String>,
+    tuning: Tuning,
+) -> anyhow::Result<(Option<Search>, Engine, Found)> {
+    let mut search = args.explain.as_ref().map(Search::of);
+    let mut see = |object: &Object| {
+        if let Some(search) = &mut search {
+            search.see(object);
+        }
+    };
+    let (mut engine, mut found) = if args.source.files.is_empty() {
+        live(args, cluster, tuning, &mut see)?
+    } else {
+        let cluster = cluster.unwrap_or_default();
+        saved(args, &cluster, tuning, &mut see)
+    };
+    for object in search.iter().flat_map(Search::found) {
+        // As of the same time as everything else.
+        engine.observe(object, found.at);
+    }
+    engine.advance(found.at);
+    found.alerts = engine.alerts(found.at);
+    Ok((search, engine, found))
+}
+
+/// Reads the cluster. No alerts are decided yet.
+fn live(
+    args: &Args,
+    name: Option<String>,
+    tuning: Tuning,
+    see: &mut dyn FnMut(&Object),
+) -> anyhow::Result<(Engine, Found)> {
     let cluster = args.source.cluster.open()?;
     let mut engine = Engine::new(cluster.name(name)?).tuned(tuning);
     let mut objects = 0;
     let (at, errors) = cluster.read(|object, now| {
+        see(&object);
         engine.observe(&object, now);
         objects += 1;
     })?;
-    engine.advance(at);
-    Ok(Found {
-        alerts: engine.alerts(at),
+    let found = Found {
+        alerts: Vec::new(),
         errors,
         objects,
         unwatched: 0,
         at,
         at_from: AtFrom::Now,
-    })
+    };
+    Ok((engine, found))
 }
 
-/// Scans files.
-fn saved(args: &Args, cluster: &str, tuning: Tuning) -> Found {
+/// Reads files. No alerts are decided yet.
+fn saved(
+    args: &Args,
+    cluster: &str,
+    tuning: Tuning,
+    see: &mut dyn FnMut(&Object),
+) -> (Engine, Found) {
     let mut input = files::read(&args.source.files);
     let (at, at_from) = match (args.at, input.newest) {
         (Some(at), _) => (at, AtFrom::Given),
@@ -174,14 +223,20 @@ fn saved(args: &Args, cluster: &str, tuning: Tuning) -> Found {
         input.objects.clear();
         input.errors.push(FileError::of_no_file(FileReason::NoTime));
     }
-    Found {
+    let mut engine = Engine::new(cluster).tuned(tuning);
+    for object in &input.objects {
+        see(object);
+        engine.observe(object, at);
+    }
+    let found = Found {
+        alerts: Vec::new(),
         objects: input.objects.len(),
-        alerts: Engine::new(cluster).tuned(tuning).scan(input.objects, at),
         errors: input.errors,
         unwatched: input.unwatched,
         at,
         at_from,
-    }
+    };
+    (engine, found)
 }
 
 /// An incomplete scan is a failure, whatever it found: what was not read may be worse.
@@ -231,34 +286,55 @@ fn write_table(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<(
         table::write(out, colour, head, &rows)?;
         writeln!(out)?;
     }
+    write_errors(out, colour, found)?;
+    write_summary(out, colour, found)
+}
+
+fn write_errors(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<()> {
     for error in &found.errors {
         table::styled(out, colour, Style::Red, "not read: ")?;
         writeln!(out, "{}", text::one_line(&error.to_string()))?;
     }
-    write_summary(out, colour, found)
+    Ok(())
+}
+
+fn write_as_of(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result<()> {
+    let Some(as_of) = as_of(found) else {
+        return Ok(());
+    };
+    table::styled(out, colour, Style::Dim, &as_of)?;
+    writeln!(out)
+}
+
+/// How an alert stands out.
+const fn style(state: State, severity: Severity) -> Style {
+    match (state, severity) {
+        (State::Firing, Severity::Critical) => Style::Red,
+        (State::Firing, Severity::Warning) => Style::Yellow,
+        (State::Firing, Severity::Info) => Style::Cyan,
+        (State::Pending, _) => Style::Plain,
+        (State::Inhibited | State::Resolved, _) => Style::Dim,
+    }
+}
+
+fn fires_in(state: State, fires_at: Timestamp, at: Timestamp) -> String {
+    match state {
+        State::Pending => text::duration(between(at, fires_at)),
+        State::Firing => "now".to_owned(),
+        State::Inhibited | State::Resolved => "-".to_owned(),
+    }
 }
 
 fn row(alert: &Alert, at: Timestamp) -> [Cell; 8] {
-    let (severity, state) = match (alert.state, alert.severity) {
-        (State::Firing, Severity::Critical) => (Style::Red, Style::Red),
-        (State::Firing, Severity::Warning) => (Style::Yellow, Style::Yellow),
-        (State::Firing, Severity::Info) => (Style::Cyan, Style::Cyan),
-        (State::Pending, _) => (Style::Plain, Style::Plain),
-        (State::Inhibited | State::Resolved, _) => (Style::Dim, Style::Dim),
-    };
-    let fires_in = match alert.state {
-        State::Pending => text::duration(between(at, alert.fires_at)),
-        State::Firing => "now".to_owned(),
-        State::Inhibited | State::Resolved => "-".to_owned(),
-    };
+    let style = style(alert.state, alert.severity);
     let summary = alert.annotations.get("summary").unwrap_or_default();
     [
         Cell::plain(text::one_line(&alert.subject.to_string())),
         Cell::plain(alert.rule.name),
-        Cell::new(alert.severity.as_str(), severity),
-        Cell::new(alert.state.as_str(), state),
+        Cell::new(alert.severity.as_str(), style),
+        Cell::new(alert.state.as_str(), style),
         Cell::plain(text::duration(between(alert.starts_at, at))),
-        Cell::plain(fires_in),
+        Cell::plain(fires_in(alert.state, alert.fires_at, at)),
         Cell::number(&alert.members.len()),
         Cell::plain(text::one_line(summary)),
     ]
@@ -285,11 +361,7 @@ fn write_summary(out: &mut dyn Write, colour: bool, found: &Found) -> io::Result
         write!(out, ", {}", text::count(found.errors.len(), "error"))?;
     }
     writeln!(out)?;
-    if let Some(as_of) = as_of(found) {
-        table::styled(out, colour, Style::Dim, &as_of)?;
-        writeln!(out)?;
-    }
-    Ok(())
+    write_as_of(out, colour, found)
 }
 
 /// The time as of which objects were judged, unless it goes without saying.

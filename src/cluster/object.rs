@@ -236,6 +236,13 @@ macro_rules! kinds {
                 }
             }
 
+            /// The resource's name in URLs.
+            pub const fn plural(self) -> &'static str {
+                match self {
+                    $(Self::$kind => <$kind as Kind>::PLURAL,)+
+                }
+            }
+
             /// The label that names an object of it. See [`Kind::LABEL`].
             pub const fn label(self) -> Option<&'static str> {
                 match self {

@@ -1,7 +1,7 @@
 //! The rules on `APIServices`.
 
 use super::{
-    Evaluation, Finding, Rule, minutes, since,
+    DELETED, Evaluation, Finding, Rule, minutes, since,
     text::{Line, or},
 };
 use crate::{
@@ -42,15 +42,20 @@ impl Kind for ApiService {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         // Without a Service, the API server serves it itself, or it is a CustomResourceDefinition's.
         let Some(service) = &self.spec.service else {
+            let because = "no Service is behind it: the API server serves it itself";
+            evaluation.quiet(&AGGREGATED_API_DOWN, because);
             return;
         };
         let Some(available) = Condition::find(&self.status.conditions, "Available")
             .filter(|available| available.is_false())
         else {
+            let because = "nothing says that it is not available";
+            evaluation.quiet(&AGGREGATED_API_DOWN, because);
             return;
         };
         let summary = format!(

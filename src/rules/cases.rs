@@ -18,7 +18,7 @@ use k8s_openapi::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::all;
+use super::{Rule, Setting, Tuning, all};
 use crate::{
     alert::{Alert, Engine, Severity},
     cluster::{KindId, Object},
@@ -101,7 +101,7 @@ fn every_rule_keeps_to_its_cases() {
             }
         };
         for case in &cases {
-            for failure in judge(case) {
+            for failure in judge(case, turned_on(rule)) {
                 writeln!(failures, "{}: {:?}: {failure}", rule.name, case.sentence).unwrap();
             }
         }
@@ -142,7 +142,7 @@ fn every_file_of_cases_is_about_a_rule() {
 fn what_no_rule_may_speak_of_stays_silent() {
     let mut failures = String::new();
     for case in read(&directory().join("common.yaml")).unwrap() {
-        for failure in judge(&case) {
+        for failure in judge(&case, Tuning::default()) {
             writeln!(failures, "{:?}: {failure}", case.sentence).unwrap();
         }
     }
@@ -151,6 +151,19 @@ fn what_no_rule_may_speak_of_stays_silent() {
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rules")
+}
+
+/// The objects of every case in turn, with the times at which they are seen.
+pub(super) fn sights() -> Vec<Vec<(Timestamp, Value)>> {
+    let mut sights = Vec::new();
+    for file in fs::read_dir(directory()).unwrap() {
+        for case in read(&file.unwrap().path()).unwrap() {
+            let at_once = case.objects.into_iter().map(|object| (case.at, object));
+            let in_turn = case.steps.into_iter().map(|step| (step.at, step.object));
+            sights.push(at_once.chain(in_turn).collect());
+        }
+    }
+    sights
 }
 
 /// Every object of every case, for tests that need all kinds of pods.
@@ -171,12 +184,24 @@ fn read(file: &Path) -> Result<Vec<Case>, String> {
     serde_saphyr::from_multiple(&text).map_err(|e| error(&e))
 }
 
+/// How rules are set so that this one, which may be off by default, finds what it can.
+pub(super) fn turned_on(rule: &'static Rule) -> Tuning {
+    let mut tuning = Tuning::default();
+    let enabled = Some(true);
+    let setting = Setting {
+        enabled,
+        ..Setting::default()
+    };
+    tuning.set(rule, setting);
+    tuning
+}
+
 /// What is wrong with the case, or with the rules.
-fn judge(case: &Case) -> Vec<String> {
+fn judge(case: &Case, tuning: Tuning) -> Vec<String> {
     let mut failures = Vec::new();
     let at_once = case.objects.iter().map(|object| (case.at, object));
     let in_turn = case.steps.iter().map(|step| (step.at, &step.object));
-    let mut engine = Engine::new("");
+    let mut engine = Engine::new("").tuned(tuning);
     for &kind in KindId::ALL {
         engine.list_started(kind);
         engine.list_done(kind, Timestamp::MIN);

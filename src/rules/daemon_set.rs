@@ -2,10 +2,11 @@
 //!
 //! Their controller sets no conditions, and counts nodes: those that should run a pod, and what became of it there. Pods on dead nodes count as unavailable.
 
-use std::time::Duration;
+use std::fmt;
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, probes, progress,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, STILL},
     text::{Count, push},
     workload,
 };
@@ -25,6 +26,7 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
+    thresholds: &[&FOR_NEW],
     description: "None of a DaemonSet's pods is available.",
     ..Rule::DEFAULTS
 };
@@ -36,6 +38,7 @@ static ROLLOUT_STUCK: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
+    thresholds: &[&STILL],
     description: "A DaemonSet's pod is not available, or not updated, on some nodes, and that does not change.",
     ..Rule::DEFAULTS
 };
@@ -62,7 +65,11 @@ static MIS_SCHEDULED: Rule = Rule {
 };
 
 /// How long [`DOWN`] waits for the first start, besides what the pods may take to become available: images are pulled everywhere.
-const FIRST_START: Duration = minutes(5);
+static FOR_NEW: Threshold = Threshold::duration(
+    "for_new",
+    minutes(5),
+    "How long none may be available after it was made, besides what its probes allow for.",
+);
 
 impl Kind for DaemonSet {
     const ID: KindId = KindId::DaemonSet;
@@ -88,7 +95,11 @@ impl Kind for DaemonSet {
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         let meta = &self.metadata;
         let is_stale = workload::is_stale(meta, self.status.observed_generation);
-        if meta.deletion_timestamp.is_none() && !is_stale {
+        if meta.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
+        } else if is_stale {
+            evaluation.quiet_all(RULES, workload::STALE);
+        } else {
             unavailable(self, evaluation);
             not_scheduled(self, evaluation);
             mis_scheduled(self, evaluation);
@@ -102,6 +113,8 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     let is_short = status.number_available < desired;
     if !is_short && !is_updating(set) {
         progress::forget(evaluation.memo);
+        let because = Available(status.number_available, desired);
+        evaluation.quiet_all(&[&DOWN, &ROLLOUT_STUCK], because);
         return;
     }
     let counters = format!(
@@ -115,8 +128,11 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     let moved = progress::since(evaluation.memo, &counters, evaluation.now);
     if status.number_available <= 0 && is_short {
         evaluation.push(down(set, evaluation));
+        let because = "none is available: KubeDaemonSetDown speaks of it";
+        evaluation.quiet(&ROLLOUT_STUCK, because);
         return;
     }
+    evaluation.quiet(&DOWN, Available(status.number_available, desired));
     let mut summary = String::new();
     if is_short {
         let unavailable = desired.saturating_sub(status.number_available);
@@ -149,7 +165,8 @@ fn unavailable(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
 }
 
 fn down(set: &DaemonSet, evaluation: &Evaluation<'_>) -> Finding {
-    let startup = FIRST_START
+    let startup = evaluation
+        .duration(&DOWN, &FOR_NEW)
         .saturating_add(probes::startup_allowance(&set.spec.template))
         .saturating_add(probes::min_ready(set.spec.min_ready_seconds));
     let created = set.metadata.creation_timestamp;
@@ -168,6 +185,8 @@ fn not_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     let desired = set.status.desired_number_scheduled;
     let missing = desired.saturating_sub(set.status.current_number_scheduled);
     if missing <= 0 {
+        let because = format_args!("it has a pod on all {} that should run one", nodes(desired));
+        evaluation.quiet(&NOT_SCHEDULED, because);
         return;
     }
     let summary = format!("no pod on {missing} of {}: see its events", nodes(desired));
@@ -182,6 +201,8 @@ fn not_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
 fn mis_scheduled(set: &DaemonSet, evaluation: &mut Evaluation<'_>) {
     let surplus = set.status.number_misscheduled;
     if surplus <= 0 {
+        let because = "it runs on no node that should not run it";
+        evaluation.quiet(&MIS_SCHEDULED, because);
         return;
     }
     let summary = format!("runs on {} that should not run it", nodes(surplus));
@@ -198,6 +219,15 @@ fn is_updating(set: &DaemonSet) -> bool {
     let status = &set.status;
     matches!(&*set.spec.update_strategy, "" | "RollingUpdate")
         && status.updated_number_scheduled < status.current_number_scheduled
+}
+
+/// On how many of how many nodes it is available, in words.
+struct Available(i32, i32);
+
+impl fmt::Display for Available {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it is available on {} of {}", self.0, nodes(self.1))
+    }
 }
 
 const fn nodes(count: i32) -> Count {

@@ -5,14 +5,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, probes, since,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, Standstill, due_at},
+    since,
     text::{self, Line},
-    workload::{self, Standstill, due_at},
+    workload::{self, Replicas},
 };
 use crate::{
     alert::Severity,
     cluster::{Condition, Deployment, Kind, KindId, LabelSet, Meta},
-    time::after,
+    text::duration,
+    time::{after, between},
 };
 
 /// Every rule on Deployments.
@@ -32,12 +35,17 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
+    thresholds: &[&FOR_IN_ROLLOUT],
     description: "A Deployment has no available replica.",
     ..Rule::DEFAULTS
 };
 
 /// How long [`DOWN`] takes in a rollout, and what its probes allow for: pods are being started.
-const DOWN_IN_ROLLOUT: Duration = minutes(5);
+static FOR_IN_ROLLOUT: Threshold = Threshold::duration(
+    "for_in_rollout",
+    minutes(5),
+    "How long a rollout may leave it without a replica, besides what its probes allow for.",
+);
 
 /// Some of it is not available.
 static REPLICAS_MISMATCH: Rule = Rule {
@@ -46,18 +54,27 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     hold: minutes(2),
+    thresholds: &[&FOR_BELOW_MINIMUM, &RECOVERING, &STILL],
     description: "A Deployment has fewer available replicas than it should, and it does not get better.",
     ..Rule::DEFAULTS
 };
 
 /// How long [`REPLICAS_MISMATCH`] takes below the minimum that the Deployment asks for, and what its probes allow for.
-const BELOW_MINIMUM: Duration = minutes(5);
+static FOR_BELOW_MINIMUM: Threshold = Threshold::duration(
+    "for_below_minimum",
+    minutes(5),
+    "How long it may have fewer replicas than its maxUnavailable allows, besides what its probes allow for.",
+);
 
 /// It is not yet due below the minimum, when something moved so little ago: it may be coming back.
-const RECOVERING: Duration = minutes(2);
+static RECOVERING: Threshold = Threshold::duration(
+    "recovering",
+    minutes(2),
+    "Below that minimum: how long nothing may have moved. It may be coming back.",
+);
 
 /// Above the minimum, nothing has moved for so long: a rollout or a scale-up that moves is well.
-const STILL: Duration = minutes(10);
+static STILL: Threshold = progress::still(minutes(10));
 
 /// The controller has given a rollout up.
 static ROLLOUT_STUCK: Rule = Rule {
@@ -136,30 +153,42 @@ impl Kind for Deployment {
 fn evaluate(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     let meta = &deployment.metadata;
     if meta.deletion_timestamp.is_some() {
+        evaluation.quiet_all(RULES, DELETED);
         return;
     }
     let observed = deployment.status.observed_generation;
     workload::generation_mismatch(&GENERATION_MISMATCH, meta, observed, evaluation);
     if workload::is_stale(meta, observed) {
+        evaluation.quiet_rest(RULES, workload::STALE);
         return;
     }
     down(deployment, evaluation);
     replicas_mismatch(deployment, evaluation);
     if deployment.spec.paused {
         paused(deployment, evaluation);
+        evaluation.quiet_rest(RULES, "it is paused");
     } else {
+        evaluation.quiet(&PAUSED, "it is not paused");
         rollout_stuck(deployment, evaluation);
         workload::replica_failure(&REPLICA_FAILURE, &deployment.status.conditions, evaluation);
     }
 }
 
 fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
-    if !is_down(deployment) {
+    let status = &deployment.status;
+    if desired(deployment) <= 0 {
+        evaluation.quiet(&DOWN, "it is to have no replicas");
         return;
     }
-    let status = &deployment.status;
+    if status.available_replicas != 0 {
+        let because = available_of(deployment);
+        evaluation.quiet(&DOWN, because);
+        return;
+    }
     let r#for = if in_rollout(deployment) {
-        DOWN_IN_ROLLOUT.saturating_add(startup_allowance(deployment))
+        evaluation
+            .duration(&DOWN, &FOR_IN_ROLLOUT)
+            .saturating_add(startup_allowance(deployment))
     } else if status.ready_replicas > 0 {
         // They are back, and have to prove themselves.
         evaluation
@@ -168,10 +197,8 @@ fn down(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     } else {
         evaluation.r#for(&DOWN)
     };
-    let mut summary = format!("0 of {} replicas are available", desired(deployment));
-    if status.replicas == 0 {
-        summary.push_str(", and there are no pods");
-    } else if status.ready_replicas > 0 {
+    let mut summary = available_of(deployment).to_string();
+    if status.ready_replicas > 0 {
         text::push(
             &mut summary,
             format_args!(", {} ready", status.ready_replicas),
@@ -187,6 +214,7 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     let (desired, available) = (desired(deployment), status.available_replicas);
     if available >= desired {
         Standstill::over(&[SHORT], evaluation.memo);
+        evaluation.quiet(&REPLICAS_MISMATCH, available_of(deployment));
         return;
     }
     // Also while it is down: that it comes back is a movement.
@@ -199,40 +227,46 @@ fn replicas_mismatch(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
         evaluation.memo,
         evaluation.now,
     );
-    if available == 0 || deployment.spec.paused {
+    if available == 0 {
+        let because = "none is available: KubeDeploymentDown speaks of it";
+        evaluation.quiet(&REPLICAS_MISMATCH, because);
+        return;
+    }
+    if deployment.spec.paused {
+        evaluation.quiet(&REPLICAS_MISMATCH, "it is paused");
         return;
     }
     let (below, progress) = (unavailable_since(deployment), rollout_progress(deployment));
-    let still = STILL.saturating_add(min_ready(deployment));
+    let rule = &REPLICAS_MISMATCH;
+    let still = evaluation
+        .duration(rule, &STILL)
+        .saturating_add(min_ready(deployment));
     // In a rollout, the API tells of the last progress, which may be long before it was seen.
     let slow = Standstill {
         still_since: progress.unwrap_or(standstill.still_since),
         ..standstill
     }
-    .due(evaluation.r#for(&REPLICAS_MISMATCH), still);
+    .due(evaluation.r#for(rule), still);
     let (since, due) = match below {
         Some(below) => {
-            let allowed = BELOW_MINIMUM.saturating_add(startup_allowance(deployment));
+            let allowed = evaluation
+                .duration(rule, &FOR_BELOW_MINIMUM)
+                .saturating_add(startup_allowance(deployment));
+            let recovering = evaluation.duration(rule, &RECOVERING);
             let moved = progress.max(standstill.moved_at());
-            let settled = moved.map_or(below, |moved| after(moved, RECOVERING));
+            let settled = moved.map_or(below, |moved| after(moved, recovering));
             let due = after(below, allowed).max(settled).min(slow);
             (below.min(standstill.since), due)
         }
         None => (standstill.since, slow),
     };
-    let mut summary = format!("{available} of {desired} replicas are available");
-    if status.replicas < desired {
-        text::push(
-            &mut summary,
-            format_args!(", and there are {} pods", status.replicas),
-        );
-    }
+    let summary = available_of(deployment).to_string();
     let reason = if below.is_some() {
         "MinimumReplicasUnavailable"
     } else {
         "ReplicasUnavailable"
     };
-    let finding = Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
+    let finding = Finding::new(rule, reason, Since::FirstSeen, summary);
     evaluation.push(due_at(finding, since, due));
 }
 
@@ -240,6 +274,7 @@ fn rollout_stuck(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     let Some(progressing) =
         condition(deployment, "Progressing").filter(|progressing| progressing.is_false())
     else {
+        rollout_goes_well(deployment, evaluation);
         return;
     };
     let status = &deployment.status;
@@ -263,6 +298,24 @@ fn rollout_stuck(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     ));
 }
 
+fn rollout_goes_well(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
+    match rollout_progress(deployment) {
+        Some(progress) => {
+            let because = format_args!(
+                "its rollout goes on: {} of {} replicas are updated, and the last change was {} ago",
+                deployment.status.updated_replicas,
+                desired(deployment),
+                duration(between(progress, evaluation.now))
+            );
+            evaluation.quiet(&ROLLOUT_STUCK, because);
+        }
+        None => evaluation.quiet(
+            &ROLLOUT_STUCK,
+            "its controller tells of no rollout that is stuck",
+        ),
+    }
+}
+
 fn paused(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
     // A rollout that was stuck when it was paused keeps its condition, and a second pause its time: the time of the update is that of this pause.
     let since_paused = condition(deployment, "Progressing")
@@ -284,13 +337,18 @@ fn paused(deployment: &Deployment, evaluation: &mut Evaluation<'_>) {
 
 // === what several rules ask of a Deployment ===
 
+/// How many replicas of it are available.
+fn available_of(deployment: &Deployment) -> Replicas {
+    Replicas {
+        available: deployment.status.available_replicas,
+        desired: desired(deployment),
+        pods: deployment.status.replicas,
+    }
+}
+
 /// How many replicas there should be.
 fn desired(deployment: &Deployment) -> i32 {
     deployment.spec.replicas.unwrap_or(1)
-}
-
-fn is_down(deployment: &Deployment) -> bool {
-    desired(deployment) > 0 && deployment.status.available_replicas == 0
 }
 
 fn condition<'a>(deployment: &'a Deployment, r#type: &str) -> Option<&'a Condition> {

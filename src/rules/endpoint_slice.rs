@@ -1,7 +1,7 @@
 //! The rules on Services, as their EndpointSlices show them. What a slice says counts only while no other slice of its Service has an endpoint that serves:
 //! the engine sees to that.
 
-use super::{Evaluation, Finding, Rule, Since, minutes, since};
+use super::{Evaluation, Finding, Rule, Since, Threshold, minutes, since};
 use crate::{
     alert::Severity,
     cluster::{EndpointSlice, Kind, KindId, Meta, Subject, WorkloadType},
@@ -17,12 +17,17 @@ static NO_ENDPOINTS: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(1),
+    thresholds: &[&FOR_EMPTY],
     description: "A Service has no endpoint that is ready: who calls it gets no answer.",
     ..Rule::DEFAULTS
 };
 
 /// How long a Service may have no endpoints at all: its workload may be scaled to zero, or be yet to come.
-const EMPTY_FOR: std::time::Duration = minutes(15);
+static FOR_EMPTY: Threshold = Threshold::duration(
+    "for_empty",
+    minutes(15),
+    "How long a Service may have no endpoints at all.",
+);
 
 impl Kind for EndpointSlice {
     const ID: KindId = KindId::EndpointSlice;
@@ -120,7 +125,7 @@ impl Kind for EndpointSlice {
                 severity,
                 ..finding
             }
-            .after(EMPTY_FOR)
+            .after(evaluation.duration(&NO_ENDPOINTS, &FOR_EMPTY))
         } else {
             finding
         };

@@ -30,6 +30,8 @@ pub struct Evaluation<'a> {
 pub struct Quiet {
     /// The rule.
     pub rule: &'static Rule,
+    /// Whether it is turned off for the object, or for what it has found in it.
+    pub is_off: bool,
     /// Why, as the end of a sentence that begins with "because".
     pub because: String,
 }
@@ -84,7 +86,8 @@ impl<'a> Evaluation<'a> {
         );
         let enabled = self.found(&finding, |setting| setting.enabled);
         if !enabled.unwrap_or(finding.rule.enabled) {
-            self.quiet(finding.rule, "it is turned off");
+            let because = format_args!("it is turned off; else it would say: {}", finding.summary);
+            self.note(finding.rule, true, because);
             return;
         }
         let severity = self.found(&finding, |setting| setting.severity);
@@ -97,9 +100,26 @@ impl<'a> Evaluation<'a> {
 
     /// Says why rules have nothing to report. Nothing is formatted if nobody asks.
     pub(super) fn quiet(&mut self, rule: &'static Rule, because: impl Display) {
+        if self.quiet.is_none() {
+            return;
+        }
+        let enabled = self.set(rule, |setting| setting.enabled);
+        if enabled.unwrap_or(rule.enabled) {
+            self.note(rule, false, because);
+        } else {
+            let because = format_args!("it is turned off; else it would find nothing: {because}");
+            self.note(rule, true, because);
+        }
+    }
+
+    fn note(&mut self, rule: &'static Rule, is_off: bool, because: impl Display) {
         if let Some(quiet) = &mut self.quiet {
             let because = because.to_string();
-            quiet.push(Quiet { rule, because });
+            quiet.push(Quiet {
+                rule,
+                is_off,
+                because,
+            });
         }
     }
 
@@ -107,6 +127,19 @@ impl<'a> Evaluation<'a> {
     pub(super) fn quiet_all(&mut self, rules: &[&'static Rule], because: impl Display) {
         for rule in rules {
             self.quiet(rule, &because);
+        }
+    }
+
+    /// Says why none of these rules has anything to report, but for those that have said something of the object already.
+    pub(super) fn quiet_rest(&mut self, rules: &[&'static Rule], because: impl Display) {
+        for &rule in rules {
+            let Some(quiet) = &self.quiet else {
+                return;
+            };
+            let is_found = self.findings.iter().any(|finding| finding.rule == rule);
+            if !is_found && !quiet.iter().any(|quiet| quiet.rule == rule) {
+                self.quiet(rule, &because);
+            }
         }
     }
 

@@ -42,6 +42,7 @@ const HELP: &[(&str, &str)] = help![
     KubeNodeReadinessFlapping
     KubeNodeUnreachable
     KubeNodesDown
+    KubePdbNeverAllows
     KubePdbNotEnoughHealthyPods
     KubePdbSyncFailed
     KubePersistentVolumeClaimLost

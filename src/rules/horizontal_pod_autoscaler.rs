@@ -1,7 +1,7 @@
 //! The rules on `HorizontalPodAutoscalers`.
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, since,
+    DELETED, Evaluation, Finding, Rule, Since, minutes, since,
     text::{Count, Line, or},
 };
 use crate::{
@@ -72,12 +72,14 @@ impl Kind for HorizontalPodAutoscaler {
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
             evaluation.memo.forget_value(PROGRESS);
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         let hindrance = hindrance(self);
         replicas_mismatch(self, hindrance, evaluation);
-        if let Some(hindrance) = hindrance {
-            not_scaling(hindrance, evaluation);
+        match hindrance {
+            Some(hindrance) => not_scaling(hindrance, evaluation),
+            None => evaluation.quiet(&NOT_SCALING, "nothing says that it cannot scale its target"),
         }
         maxed_out(self, evaluation);
     }
@@ -116,10 +118,22 @@ fn maxed_out(hpa: &HorizontalPodAutoscaler, evaluation: &mut Evaluation<'_>) {
     let Some(limited) = Condition::find(&hpa.status.conditions, "ScalingLimited")
         .filter(|limited| limited.is_true() && &*limited.reason == "TooManyReplicas")
     else {
+        let because = "nothing says that it wants more than its maximum";
+        evaluation.quiet(&MAXED_OUT, because);
         return;
     };
     // As many as at least: a fixed number on purpose. Fewer than the maximum: the condition is older than the maximum, or than the target's being at zero.
-    if hpa.spec.min_replicas.unwrap_or(1) == max || hpa.status.desired_replicas < max {
+    if hpa.spec.min_replicas.unwrap_or(1) == max {
+        let because = "its minimum is its maximum: it is a fixed number on purpose";
+        evaluation.quiet(&MAXED_OUT, because);
+        return;
+    }
+    if hpa.status.desired_replicas < max {
+        let because = format_args!(
+            "it now wants {}, fewer than its maximum of {max}",
+            Count(hpa.status.desired_replicas, "replica")
+        );
+        evaluation.quiet(&MAXED_OUT, because);
         return;
     }
     // The condition is also True, and keeps its time, with other reasons (TooFewReplicas, ScaleUpLimit). Who comes from there has scaled since.
@@ -139,6 +153,18 @@ fn replicas_mismatch(
     let (current, desired) = (hpa.status.current_replicas, hpa.status.desired_replicas);
     if current == desired || current == 0 || hindrance.is_some() {
         evaluation.memo.forget_value(PROGRESS);
+        if hindrance.is_some() {
+            let because = "it cannot scale, so that what it wanted is out of date";
+            evaluation.quiet(&REPLICAS_MISMATCH, because);
+        } else if current == desired {
+            let because = format_args!(
+                "its target is at {}, as it wants",
+                Count(current, "replica")
+            );
+            evaluation.quiet(&REPLICAS_MISMATCH, because);
+        } else {
+            evaluation.quiet(&REPLICAS_MISMATCH, "its target is scaled to 0");
+        }
         return;
     }
     let numbers = format!("{current}/{desired}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    Evaluation, Finding, Lasts, Rule, Since, minutes, since,
+    DELETED, Evaluation, Finding, Lasts, Rule, Since, Threshold, minutes, since,
     text::{Count, Line, or, push},
 };
 use crate::{
@@ -23,6 +23,7 @@ static FAILED: Rule = Rule {
     kind: KindId::Job,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
+    thresholds: &[&WINDOW],
     description: "A Job has failed for good within the last day: its retries are used up, its deadline has passed, or its policy says so.",
     ..Rule::DEFAULTS
 };
@@ -33,6 +34,7 @@ static NOT_COMPLETED: Rule = Rule {
     kind: KindId::Job,
     severity: Severity::Warning,
     r#for: minutes(12 * 60),
+    thresholds: &[&DEADLINE_GRACE],
     description: "A Job runs, and has not ended for half a day, or for longer than it may run.",
     ..Rule::DEFAULTS
 };
@@ -44,16 +46,31 @@ static NOT_STARTED: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     // Tries that follow each other closely must not count as one long wait.
+    thresholds: &[&FOR_FURTHER_PODS],
     description: "A Job is to run, and no pod of it is made: a quota, a webhook or a missing service account may be in the way.",
     ..Rule::DEFAULTS
 };
 
 /// How long a failed Job counts, if it stays.
-const WINDOW: Duration = minutes(24 * 60);
+static WINDOW: Threshold = Threshold::duration(
+    "window",
+    minutes(24 * 60),
+    "For how long a failed Job counts, if it stays.",
+);
+
 /// After its own deadline, a Job is about to be ended by its controller.
-const DEADLINE_GRACE: Duration = minutes(5);
+static DEADLINE_GRACE: Threshold = Threshold::duration(
+    "deadline_grace",
+    minutes(5),
+    "How long after its own deadline a Job may take to end, if that deadline is later than this rule's.",
+);
+
 /// Between two tries there are up to 10 minutes (`MaxJobPodFailureBackOff` in Kubernetes).
-const BETWEEN_TRIES: Duration = minutes(15);
+static FOR_FURTHER_PODS: Threshold = Threshold::duration(
+    "for_further_pods",
+    minutes(15),
+    "How long no further pod may be made after others have ended.",
+);
 
 impl Kind for Job {
     const ID: KindId = KindId::Job;
@@ -81,16 +98,22 @@ impl Kind for Job {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         if self.is_true("Failed") || self.is_true("FailureTarget") {
             failed(self, evaluation);
-        } else if !self.is_true("Complete")
-            && !self.is_true("SuccessCriteriaMet")
-            && !self.spec.suspend
-        {
+            evaluation.quiet_all(&[&NOT_COMPLETED, &NOT_STARTED], "it has failed");
+            return;
+        }
+        evaluation.quiet(&FAILED, "it has not failed for good");
+        if !self.is_true("Complete") && !self.is_true("SuccessCriteriaMet") && !self.spec.suspend {
             not_completed(self, evaluation);
             not_started(self, evaluation);
+        } else if self.spec.suspend {
+            evaluation.quiet_all(&[&NOT_COMPLETED, &NOT_STARTED], "it is suspended");
+        } else {
+            evaluation.quiet_all(&[&NOT_COMPLETED, &NOT_STARTED], "it has succeeded");
         }
     }
 }
@@ -113,9 +136,12 @@ fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
         .min();
     let lasts = match at {
         Some(at) => {
-            let end = after(at, WINDOW);
+            let window = evaluation.duration(&FAILED, &WINDOW);
+            let end = after(at, window);
             // Over; or so far ahead that its clock must be wrong.
-            if end <= evaluation.now || at >= after(evaluation.now, WINDOW) {
+            if end <= evaluation.now || at >= after(evaluation.now, window) {
+                let because = format_args!("it failed at {at}, which no longer counts");
+                evaluation.quiet(&FAILED, because);
                 return;
             }
             Lasts::Until(end)
@@ -143,6 +169,7 @@ fn failed(job: &Job, evaluation: &mut Evaluation<'_>) {
 
 fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
     let (Some(started), 1..) = (job.status.start_time, job.status.active) else {
+        evaluation.quiet(&NOT_COMPLETED, "no pod of it is active");
         return;
     };
     let summary = format!(
@@ -154,7 +181,8 @@ fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
     let deadline = job.spec.active_deadline_seconds.unwrap_or_default();
     let deadline = Duration::from_secs(deadline.try_into().unwrap_or_default());
     if deadline >= evaluation.r#for(&NOT_COMPLETED) {
-        finding = finding.after(deadline.saturating_add(DEADLINE_GRACE));
+        let grace = evaluation.duration(&NOT_COMPLETED, &DEADLINE_GRACE);
+        finding = finding.after(deadline.saturating_add(grace));
     }
     evaluation.push(finding);
 }
@@ -163,16 +191,23 @@ fn not_completed(job: &Job, evaluation: &mut Evaluation<'_>) {
 fn not_started(job: &Job, evaluation: &mut Evaluation<'_>) {
     let status = &job.status;
     let Some(started) = status.start_time else {
+        evaluation.quiet(&NOT_STARTED, "its controller has not begun with it");
         return;
     };
     // Pods that another controller makes may be elsewhere.
     let is_own = matches!(&*job.spec.managed_by, "" | "kubernetes.io/job-controller");
-    if !is_own
-        || job.spec.parallelism == Some(0)
-        || status.active > 0
-        || status.terminating > 0
-        || status.uncounted_terminated_pods > 0
-    {
+    if !is_own {
+        let because = "another controller than Kubernetes' own makes its pods";
+        evaluation.quiet(&NOT_STARTED, because);
+        return;
+    }
+    if job.spec.parallelism == Some(0) {
+        let because = "its parallelism is 0, so that it is to have no pods now";
+        evaluation.quiet(&NOT_STARTED, because);
+        return;
+    }
+    if status.active > 0 || status.terminating > 0 || status.uncounted_terminated_pods > 0 {
+        evaluation.quiet(&NOT_STARTED, "it has pods");
         return;
     }
     let ended = status.failed.saturating_add(status.succeeded);
@@ -185,6 +220,7 @@ fn not_started(job: &Job, evaluation: &mut Evaluation<'_>) {
             "no pod of it is left, and no further one is made ({} ended)",
             Count(ended, "pod")
         );
-        Finding::new(&NOT_STARTED, "NoPods", Since::FirstSeen, summary).after(BETWEEN_TRIES)
+        let r#for = evaluation.duration(&NOT_STARTED, &FOR_FURTHER_PODS);
+        Finding::new(&NOT_STARTED, "NoPods", Since::FirstSeen, summary).after(r#for)
     });
 }

@@ -8,6 +8,8 @@ mod daemon_set;
 mod deployment;
 mod endpoint_slice;
 mod evaluation;
+#[cfg(test)]
+mod explanations;
 mod finding;
 mod help;
 mod horizontal_pod_autoscaler;
@@ -96,6 +98,9 @@ pub fn named(name: &str) -> Option<&'static Rule> {
         .chain([&SHARD_NOT_SERVED])
         .find(|rule| rule.name == name)
 }
+
+/// Why nothing is said of an object that is about to go.
+const DELETED: &str = "it is being deleted";
 
 const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(minutes * 60)

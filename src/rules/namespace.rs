@@ -53,6 +53,7 @@ impl Kind for Namespace {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         let Some(deletion) = self.metadata.deletion_timestamp else {
+            evaluation.quiet(&STUCK_TERMINATING, "it is not being deleted");
             return;
         };
         let mut reason = None;

@@ -1,9 +1,7 @@
 //! The rules on PersistentVolumes.
 
-use std::time::Duration;
-
 use super::{
-    Evaluation, Finding, Rule, minutes, since,
+    Evaluation, Finding, Rule, Threshold, minutes, since,
     text::{self, Line, push},
 };
 use crate::{
@@ -21,12 +19,17 @@ static ERRORS: Rule = Rule {
     // kubernetes-mixin: critical. But nobody is down: a claim that has no volume speaks for itself.
     severity: Severity::Warning,
     r#for: minutes(5),
+    thresholds: &[&FOR_RELEASED],
     description: "A volume could not be deleted or recycled after its claim was gone, or does not become available.",
     ..Rule::DEFAULTS
 };
 
 /// A volume that its claim has released and its provisioner deletes: as soon as it is detached everywhere, if it can be.
-const DELETED: Duration = minutes(60);
+static FOR_RELEASED: Threshold = Threshold::duration(
+    "for_released",
+    minutes(60),
+    "How long a volume that its provisioner deletes may stay after its claim is gone.",
+);
 
 impl Kind for PersistentVolume {
     const ID: KindId = KindId::PersistentVolume;
@@ -61,7 +64,11 @@ impl Kind for PersistentVolume {
                 since(changed),
             ),
             // Of what is not its own to delete, the controller expects that the provisioner does it, and never says Failed.
-            "Released" if deletes => ("is released, but not deleted", DELETED, since(changed)),
+            "Released" if deletes => (
+                "is released, but not deleted",
+                evaluation.duration(&ERRORS, &FOR_RELEASED),
+                since(changed),
+            ),
             "Pending" if metadata.deletion_timestamp.is_none() => {
                 let since = since(changed.or(metadata.creation_timestamp));
                 (
@@ -70,7 +77,11 @@ impl Kind for PersistentVolume {
                     since,
                 )
             }
-            _ => return,
+            phase => {
+                let because = format_args!("its phase is {}", text::or(phase, "not known"));
+                evaluation.quiet(&ERRORS, because);
+                return;
+            }
         };
         let mut summary = what.to_owned();
         if let Some(claim) = &spec.claim {

@@ -1,9 +1,9 @@
 //! The rules on PersistentVolumeClaims.
 
-use std::{cmp::Reverse, time::Duration};
+use std::cmp::Reverse;
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, since,
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, since,
     text::{self, Line, push},
 };
 use crate::{
@@ -30,6 +30,7 @@ static PENDING: Rule = Rule {
     kind: KindId::PersistentVolumeClaim,
     severity: Severity::Warning,
     r#for: minutes(5),
+    thresholds: &[&FOR_FILLED],
     description: "A claim gets no volume: the one that was asked for is not provisioned, or the one that it names is not bound to it.",
     ..Rule::DEFAULTS
 };
@@ -53,14 +54,24 @@ static UNHEALTHY: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(1),
     hold: minutes(5),
+    thresholds: &[&FOR_DEGRADED],
     description: "The storage driver says that a claim's volume has lost data, cannot be accessed, or is degraded.",
     ..Rule::DEFAULTS
 };
 
 /// With a data source: the volume is filled before the claim is bound, and that takes as long as there is data.
-const FILLED: Duration = minutes(30);
+static FOR_FILLED: Threshold = Threshold::duration(
+    "for_filled",
+    minutes(30),
+    "How long a volume that is filled from a data source may take.",
+);
+
 /// Redundancy is lost, and comes back by itself in most systems; the data is there.
-const DEGRADED: Duration = minutes(15);
+static FOR_DEGRADED: Threshold = Threshold::duration(
+    "for_degraded",
+    minutes(15),
+    "How long a volume may be degraded, with its data there.",
+);
 
 /// What is remembered of a claim: that a pod was there to ask for its volume, and since when.
 const ASKED: &str = "asked";
@@ -100,6 +111,13 @@ impl Kind for PersistentVolumeClaim {
         if phase != "Pending" {
             evaluation.memo.forget_value(ASKED);
         }
+        if phase.is_empty() && self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
+        } else {
+            let because =
+                format_args!("its phase is {}", text::or(&self.status.phase, "not known"));
+            evaluation.quiet_rest(RULES, because);
+        }
     }
 }
 
@@ -119,6 +137,7 @@ fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     let (reason, mut summary) = if metadata.bind_completed {
         // It is bound for everybody but its phase, which is written last.
         evaluation.memo.forget_value(ASKED);
+        evaluation.quiet(&PENDING, "it is bound but for its phase");
         return;
     } else if !spec.volume_name.is_empty() {
         let volume = &spec.volume_name;
@@ -134,6 +153,8 @@ fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     } else {
         // It waits for the first pod that uses it, for a volume that somebody makes, or for a default storage class.
         evaluation.memo.forget_value(ASKED);
+        let because = "nobody has asked for its volume yet: it waits for a pod that uses it, for a volume that fits, or for a default storage class";
+        evaluation.quiet(&PENDING, because);
         return;
     };
     if let Some(node) = node {
@@ -145,7 +166,7 @@ fn pending(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
             &mut summary,
             format_args!(" from {} {}", source.kind, source.name),
         );
-        r#for = FILLED;
+        r#for = evaluation.duration(&PENDING, &FOR_FILLED);
     }
     // A volume that a pod's node decides on was not asked for before there was a pod: no time of the claim says when. If the node turns out to be the wrong
     // one, its name is taken away again until there is another.
@@ -174,6 +195,8 @@ fn resize_failing(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>
     } else if let Some(error) = failed("ModifyVolumeError") {
         ("modified", &*error.r#type, Some(error))
     } else {
+        let because = "nothing says that its volume could not be resized or modified";
+        evaluation.quiet(&RESIZE_FAILING, because);
         return;
     };
     let mut summary = format!("its volume cannot be {what} as asked for");
@@ -205,6 +228,8 @@ fn unhealthy(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
         .iter()
         .min_by_key(|condition| Reverse(badness(&condition.status)));
     let Some(worst) = worst else {
+        let because = "its storage driver tells of nothing wrong with its volume";
+        evaluation.quiet(&UNHEALTHY, because);
         return;
     };
     let is_down = badness(&worst.status) > 0;
@@ -230,7 +255,7 @@ fn unhealthy(claim: &PersistentVolumeClaim, evaluation: &mut Evaluation<'_>) {
     let mut finding = Finding::new(&UNHEALTHY, reason, since, summary);
     if !is_down {
         finding.severity = Severity::Warning;
-        finding.r#for = Some(DEGRADED);
+        finding.r#for = Some(evaluation.duration(&UNHEALTHY, &FOR_DEGRADED));
     }
     evaluation.push(finding);
 }

@@ -1,7 +1,7 @@
 //! The rules on `PodDisruptionBudgets`.
 
 use super::{
-    Evaluation, Finding, Rule, Since, minutes,
+    DELETED, Evaluation, Finding, Rule, Since, minutes, since,
     text::{Count, Line},
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Every rule on `PodDisruptionBudgets`.
-pub const RULES: &[&Rule] = &[&NOT_ENOUGH_HEALTHY_PODS, &SYNC_FAILED];
+pub const RULES: &[&Rule] = &[&NOT_ENOUGH_HEALTHY_PODS, &SYNC_FAILED, &NEVER_ALLOWS];
 
 /// Fewer pods are healthy than the budget demands.
 static NOT_ENOUGH_HEALTHY_PODS: Rule = Rule {
@@ -30,6 +30,17 @@ static SYNC_FAILED: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(15),
     description: "The controller cannot work out what a PodDisruptionBudget allows, so that it allows nothing and drains of nodes wait.",
+    ..Rule::DEFAULTS
+};
+
+/// The budget is in the way of every drain. Often that is meant, so it is off.
+static NEVER_ALLOWS: Rule = Rule {
+    name: "KubePdbNeverAllows",
+    kind: KindId::PodDisruptionBudget,
+    severity: Severity::Info,
+    r#for: minutes(24 * 60),
+    enabled: false,
+    description: "A PodDisruptionBudget has let no pod be evicted for a day, though all of them are healthy: drains of nodes wait for ever.",
     ..Rule::DEFAULTS
 };
 
@@ -56,13 +67,20 @@ impl Kind for PodDisruptionBudget {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         let failed = Condition::find(&self.status.conditions, "DisruptionAllowed")
             .filter(|allowed| allowed.is_false() && &*allowed.reason == "SyncFailed");
-        match failed {
-            Some(failed) => sync_failed(failed, evaluation),
-            None => not_enough_healthy_pods(self, evaluation),
+        if let Some(failed) = failed {
+            sync_failed(failed, evaluation);
+            let because = "the controller cannot work it out: KubePdbSyncFailed speaks of it";
+            evaluation.quiet_all(&[&NOT_ENOUGH_HEALTHY_PODS, &NEVER_ALLOWS], because);
+        } else {
+            not_enough_healthy_pods(self, evaluation);
+            never_allows(self, evaluation);
+            let because = "nothing says that the controller cannot work it out";
+            evaluation.quiet(&SYNC_FAILED, because);
         }
     }
 }
@@ -80,10 +98,17 @@ fn sync_failed(failed: &Condition, evaluation: &mut Evaluation<'_>) {
 /// Only of counts that are the controller's last word: they are left as they were when it fails.
 fn not_enough_healthy_pods(budget: &PodDisruptionBudget, evaluation: &mut Evaluation<'_>) {
     let status = &budget.status;
-    if status.observed_generation < budget.metadata.generation
-        || status.expected_pods <= 0
-        || status.current_healthy >= status.desired_healthy
-    {
+    if let Some(because) = says_nothing(budget) {
+        evaluation.quiet(&NOT_ENOUGH_HEALTHY_PODS, because);
+        return;
+    }
+    if status.current_healthy >= status.desired_healthy {
+        let because = format_args!(
+            "{} are healthy, and {} must be",
+            Count(status.current_healthy, "pod"),
+            status.desired_healthy
+        );
+        evaluation.quiet(&NOT_ENOUGH_HEALTHY_PODS, because);
         return;
     }
     let summary = format!(
@@ -98,4 +123,47 @@ fn not_enough_healthy_pods(budget: &PodDisruptionBudget, evaluation: &mut Evalua
         Since::FirstSeen,
         summary,
     ));
+}
+
+/// All pods are healthy, and none may go. If one is missing, it is for the moment.
+fn never_allows(budget: &PodDisruptionBudget, evaluation: &mut Evaluation<'_>) {
+    let status = &budget.status;
+    if let Some(because) = says_nothing(budget) {
+        evaluation.quiet(&NEVER_ALLOWS, because);
+        return;
+    }
+    if status.disruptions_allowed > 0 {
+        let because = format_args!(
+            "it allows {}",
+            Count(status.disruptions_allowed, "disruption")
+        );
+        evaluation.quiet(&NEVER_ALLOWS, because);
+        return;
+    }
+    if status.current_healthy < status.expected_pods {
+        evaluation.quiet(&NEVER_ALLOWS, "not all of its pods are healthy");
+        return;
+    }
+    // The condition keeps its time while a pod fails and comes back: it has allowed nothing since then all the same.
+    let allowed = Condition::find(&status.conditions, "DisruptionAllowed")
+        .filter(|allowed| allowed.is_false());
+    let since = since(allowed.and_then(|allowed| allowed.last_transition_time));
+    let summary = format!(
+        "none of its {} may be evicted, though all are healthy: {} must be",
+        Count(status.expected_pods, "pod"),
+        status.desired_healthy
+    );
+    let finding = Finding::new(&NEVER_ALLOWS, "InsufficientPods", since, summary);
+    evaluation.push(finding);
+}
+
+/// Why the counts of a budget say nothing, if they do not.
+const fn says_nothing(budget: &PodDisruptionBudget) -> Option<&'static str> {
+    if budget.status.observed_generation < budget.metadata.generation {
+        Some("its controller has not seen its newest generation yet")
+    } else if budget.status.expected_pods <= 0 {
+        Some("it is about no pods")
+    } else {
+        None
+    }
 }

@@ -1,14 +1,26 @@
 //! Workloads that come no further: a rollout, a scale-up and a drain all leave a workload short of pods for a while, and are fine as long as they move.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Evaluation, Finding, Memo, Since, minutes, probes};
-use crate::{cluster::PodTemplate, time::before};
+use super::{Evaluation, Finding, Memo, Since, Threshold, minutes, probes};
+use crate::{
+    cluster::PodTemplate,
+    time::{after, before, between},
+};
 
 /// For how long nothing moves in a rollout that is stuck, besides what its pods may take. The mixin's window for workloads is as long.
-const STILL: Duration = minutes(5);
+pub(super) static STILL: Threshold = still(minutes(5));
+
+/// [`STILL`] of a rule with a time of its own.
+pub(super) const fn still(default: Duration) -> Threshold {
+    Threshold::duration(
+        "still",
+        default,
+        "How long nothing may have moved, besides what its probes allow a pod for.",
+    )
+}
 
 /// What the [`Memo`] knows the counters by.
 const COUNTERS: &str = "progress";
@@ -34,7 +46,9 @@ pub(super) fn unless_moving(
     allowance: Duration,
     evaluation: &Evaluation<'_>,
 ) -> Finding {
-    let still = STILL.saturating_add(allowance);
+    let still = evaluation
+        .duration(finding.rule, &STILL)
+        .saturating_add(allowance);
     let r#for = evaluation.r#for(finding.rule).max(still);
     Finding {
         // As the time may not lie ahead, `for` is at least as long as what is waited for.
@@ -51,6 +65,57 @@ pub(super) fn replacement(template: &PodTemplate, min_ready_seconds: i32) -> Dur
     Duration::from_secs(seconds)
         .saturating_add(probes::startup_allowance(template))
         .saturating_add(probes::min_ready(min_ready_seconds))
+}
+
+/// A workload that is not as it should be: since when, and since when nothing has moved in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standstill {
+    /// Since when the condition stands, as far as it was seen.
+    pub since: Timestamp,
+    /// Since when the counts are what they are.
+    pub still_since: Timestamp,
+}
+
+impl Standstill {
+    /// `what` is the condition, as a word for the memo; `counts` are those of the status that move with every progress.
+    pub(super) fn seen(
+        what: &str,
+        counts: fmt::Arguments<'_>,
+        memo: &mut Memo,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            since: memo.since(what, "", now),
+            still_since: since(memo, &counts.to_string(), now),
+        }
+    }
+
+    /// When something has moved last, if that was seen.
+    pub(super) fn moved_at(&self) -> Option<Timestamp> {
+        (self.still_since > self.since).then_some(self.still_since)
+    }
+
+    /// The workload is as it should be in all of these: nothing of it is kept.
+    pub(super) fn over(whats: &[&str], memo: &mut Memo) {
+        for what in whats {
+            memo.forget_value(what);
+        }
+        forget(memo);
+    }
+
+    /// When it has stood for `for`, and nothing has moved for `still`.
+    pub(super) fn due(&self, r#for: Duration, still: Duration) -> Timestamp {
+        after(self.since, r#for).max(after(self.still_since, still))
+    }
+}
+
+/// A finding that is due at a time of its own.
+pub(super) fn due_at(finding: Finding, since: Timestamp, due: Timestamp) -> Finding {
+    Finding {
+        since: Since::At(since),
+        r#for: Some(between(since, due)),
+        ..finding
+    }
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Quantity {
     }
 
     /// Whether it is more than so many percent of the whole.
-    pub fn is_over(self, percent: u8, whole: Self) -> bool {
+    pub fn is_over(self, percent: u32, whole: Self) -> bool {
         self.nanos.saturating_mul(100) > whole.nanos.saturating_mul(percent.into())
     }
 

@@ -1,11 +1,9 @@
 //! The rules on `ReplicaSets` that nothing controls. Those of a Deployment are judged by it.
 
-use std::time::Duration;
-
 use super::{
-    Evaluation, Finding, Rule, Since, minutes, probes,
-    text::push,
-    workload::{self, Standstill, due_at},
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, Standstill, due_at},
+    workload::{self, Replicas},
 };
 use crate::{
     alert::Severity,
@@ -23,18 +21,27 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
+    thresholds: &[&STILL, &FOR_NONE, &FOR_NEW],
     description: "A ReplicaSet that nothing controls has fewer available replicas than it should, and it does not get better.",
     ..Rule::DEFAULTS
 };
 
 /// Nothing has moved for so long: a scale-up that moves is well.
-const STILL: Duration = minutes(5);
+static STILL: Threshold = progress::still(minutes(5));
 
 /// How long it takes with no replica at all, which is critical.
-const DOWN: Duration = minutes(3);
+static FOR_NONE: Threshold = Threshold::duration(
+    "for_none",
+    minutes(3),
+    "How long none of its replicas may be available.",
+);
 
 /// How long a new one may take until its first replica is available, and what its probes allow for.
-const NEW: Duration = minutes(5);
+static FOR_NEW: Threshold = Threshold::duration(
+    "for_new",
+    minutes(5),
+    "How long none may be available after it was made, besides what its probes allow for.",
+);
 
 /// Pods cannot be made.
 static REPLICA_FAILURE: Rule = Rule {
@@ -79,11 +86,15 @@ impl Kind for ReplicaSet {
         if meta.owner.is_some() {
             // It may have been adopted.
             Standstill::over(&[SHORT, NONE], evaluation.memo);
+            evaluation.quiet_all(RULES, "what controls it is judged instead");
             return;
         }
-        if meta.deletion_timestamp.is_some()
-            || workload::is_stale(meta, self.status.observed_generation)
-        {
+        if meta.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
+            return;
+        }
+        if workload::is_stale(meta, self.status.observed_generation) {
+            evaluation.quiet_all(RULES, workload::STALE);
             return;
         }
         replicas_mismatch(self, evaluation);
@@ -94,7 +105,13 @@ impl Kind for ReplicaSet {
 fn replicas_mismatch(set: &ReplicaSet, evaluation: &mut Evaluation<'_>) {
     let status = &set.status;
     let (desired, available) = (set.spec.replicas.unwrap_or(1), status.available_replicas);
+    let counts = Replicas {
+        available,
+        desired,
+        pods: status.replicas,
+    };
     if available >= desired {
+        evaluation.quiet(&REPLICAS_MISMATCH, counts);
         Standstill::over(&[SHORT, NONE], evaluation.memo);
         return;
     }
@@ -109,31 +126,26 @@ fn replicas_mismatch(set: &ReplicaSet, evaluation: &mut Evaluation<'_>) {
         now,
     );
     let min_ready = probes::min_ready(set.spec.min_ready_seconds);
-    let mut summary = format!("{available} of {desired} replicas are available");
-    if status.replicas < desired {
-        push(
-            &mut summary,
-            format_args!(", and there are {} pods", status.replicas),
-        );
-    }
-    let finding = |reason| Finding::new(&REPLICAS_MISMATCH, reason, Since::FirstSeen, summary);
+    let rule = &REPLICAS_MISMATCH;
+    let summary = counts.to_string();
+    let finding = |reason| Finding::new(rule, reason, Since::FirstSeen, summary);
     let finding = if available == 0 {
         let since = evaluation.memo.since(NONE, "", now);
-        let new = NEW
+        let new = evaluation
+            .duration(rule, &FOR_NEW)
             .saturating_add(probes::startup_allowance(&set.spec.template))
             .saturating_add(min_ready);
         let started = set.metadata.creation_timestamp.unwrap_or(since);
-        let due = after(since, DOWN).max(after(started, new));
+        let down = evaluation.duration(rule, &FOR_NONE);
+        let due = after(since, down).max(after(started, new));
         Finding {
             severity: Severity::Critical,
             ..due_at(finding("NoReplicasAvailable"), since, due)
         }
     } else {
         evaluation.memo.forget_value(NONE);
-        let due = standstill.due(
-            evaluation.r#for(&REPLICAS_MISMATCH),
-            STILL.saturating_add(min_ready),
-        );
+        let still = evaluation.duration(rule, &STILL);
+        let due = standstill.due(evaluation.r#for(rule), still.saturating_add(min_ready));
         due_at(finding("ReplicasUnavailable"), standstill.since, due)
     };
     evaluation.push(finding);

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::{Evaluation, Finding, Rule, Since, minutes, quantity::Quantity, text::Line};
+use super::{
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, quantity::Quantity, text::Line,
+};
 use crate::{
     alert::Severity,
     cluster::{Kind, KindId, Meta, ResourceQuota},
@@ -18,6 +20,7 @@ static ALMOST_FULL: Rule = Rule {
     severity: Severity::Info,
     r#for: minutes(15),
     hold: minutes(5),
+    thresholds: &[&PERCENT],
     description: "More than 90 % of what a quota allows of a resource are used.",
     ..Rule::DEFAULTS
 };
@@ -45,7 +48,11 @@ static EXCEEDED: Rule = Rule {
 };
 
 /// From here on a quota is almost full.
-const ALMOST_PERCENT: u8 = 90;
+static PERCENT: Threshold = Threshold::percent(
+    "percent",
+    90,
+    "From how much use of a quota on it is almost full, in percent.",
+);
 
 impl Kind for ResourceQuota {
     const ID: KindId = KindId::ResourceQuota;
@@ -66,19 +73,28 @@ impl Kind for ResourceQuota {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
+        let almost = evaluation.number(&ALMOST_FULL, &PERCENT);
         for (resource, hard) in self.status.hard.iter() {
             if let Some(used) = self.status.used.get(resource)
-                && let Some(finding) = judge(resource, used, hard)
+                && let Some(finding) = judge(resource, used, hard, almost)
             {
                 evaluation.push(finding);
             }
         }
+        let because = format_args!(
+            "no resource is used to over {almost} % of what it allows, but not all of it"
+        );
+        evaluation.quiet_rest(&[&ALMOST_FULL], because);
+        evaluation.quiet_rest(&[&FULLY_USED], "no resource is used to just what it allows");
+        evaluation.quiet_rest(&[&EXCEEDED], "no resource is used beyond what it allows");
     }
 }
 
-fn judge(resource: &str, used_text: &str, hard_text: &str) -> Option<Finding> {
+/// From more than `almost` percent on, it is almost full.
+fn judge(resource: &str, used_text: &str, hard_text: &str, almost: u32) -> Option<Finding> {
     // Kubernetes writes nothing that cannot be read.
     let (used, hard) = (Quantity::parse(used_text)?, Quantity::parse(hard_text)?);
     if hard <= Quantity::ZERO {
@@ -88,7 +104,7 @@ fn judge(resource: &str, used_text: &str, hard_text: &str) -> Option<Finding> {
     let (rule, reason) = match used.cmp(&hard) {
         Ordering::Greater => (&EXCEEDED, "Exceeded"),
         Ordering::Equal => (&FULLY_USED, "FullyUsed"),
-        Ordering::Less if used.is_over(ALMOST_PERCENT, hard) => (&ALMOST_FULL, "AlmostFull"),
+        Ordering::Less if used.is_over(almost, hard) => (&ALMOST_FULL, "AlmostFull"),
         Ordering::Less => return None,
     };
     let (used_text, hard_text) = (Line(used_text), Line(hard_text));

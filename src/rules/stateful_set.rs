@@ -2,9 +2,11 @@
 //!
 //! Their controller sets no conditions: that pods cannot be created shows only in there being too few of them.
 
-use std::time::Duration;
-
-use super::{Evaluation, Finding, Rule, Since, minutes, probes, progress, workload};
+use super::{
+    DELETED, Evaluation, Finding, Rule, Since, Threshold, minutes, probes,
+    progress::{self, STILL},
+    workload,
+};
 use crate::{
     alert::Severity,
     cluster::{Kind, KindId, LabelSet, Meta, StatefulSet},
@@ -26,6 +28,7 @@ static DOWN: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(3),
     hold: minutes(1),
+    thresholds: &[&FOR_IN_ROLLOUT],
     description: "None of a StatefulSet's pods is ready.",
     ..Rule::DEFAULTS
 };
@@ -37,6 +40,7 @@ static REPLICAS_MISMATCH: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(2),
+    thresholds: &[&STILL],
     description: "Fewer pods of a StatefulSet are ready than there should be, and their number does not change.",
     ..Rule::DEFAULTS
 };
@@ -48,6 +52,7 @@ static UPDATE_NOT_ROLLED_OUT: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(10),
     hold: minutes(1),
+    thresholds: &[&STILL],
     description: "The update of a StatefulSet has not reached all of its pods, and comes no further.",
     ..Rule::DEFAULTS
 };
@@ -63,7 +68,11 @@ static GENERATION_MISMATCH: Rule = Rule {
 };
 
 /// How long [`DOWN`] waits while an update or the first start goes on, besides what the startup probes allow.
-const DOWN_WHILE_STARTING: Duration = minutes(5);
+static FOR_IN_ROLLOUT: Threshold = Threshold::duration(
+    "for_in_rollout",
+    minutes(5),
+    "How long an update or the first start may leave it without a ready pod, besides what its probes allow for.",
+);
 
 impl Kind for StatefulSet {
     const ID: KindId = KindId::StatefulSet;
@@ -89,11 +98,15 @@ impl Kind for StatefulSet {
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         let (meta, observed) = (&self.metadata, self.status.observed_generation);
         if meta.deletion_timestamp.is_some() {
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         workload::generation_mismatch(&GENERATION_MISMATCH, meta, observed, evaluation);
-        if !workload::is_stale(meta, observed) {
+        if workload::is_stale(meta, observed) {
+            evaluation.quiet_rest(RULES, workload::STALE);
+        } else {
             shortfall(self, evaluation);
+            quiet(self, evaluation);
         }
     }
 }
@@ -144,8 +157,34 @@ fn shortfall(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
     }
 }
 
+/// Why the rules on shortfalls that have found nothing have not.
+fn quiet(set: &StatefulSet, evaluation: &mut Evaluation<'_>) {
+    let (desired, ready) = (replicas(set), set.status.ready_replicas);
+    let pods = format_args!("{ready} of {desired} pods are ready");
+    evaluation.quiet_rest(&[&DOWN], pods);
+    if ready < desired {
+        let because = "none is ready: KubeStatefulSetDown speaks of it";
+        evaluation.quiet_rest(&[&REPLICAS_MISMATCH], because);
+    } else {
+        evaluation.quiet_rest(&[&REPLICAS_MISMATCH], pods);
+    }
+    if is_updating(set) {
+        let because = format_args!(
+            "the update has reached {} of the {} pods that it is for",
+            set.status.updated_replicas,
+            to_update(set)
+        );
+        evaluation.quiet_rest(&[&UPDATE_NOT_ROLLED_OUT], because);
+    } else {
+        let because = "its controller has no pods to replace by itself";
+        evaluation.quiet_rest(&[&UPDATE_NOT_ROLLED_OUT], because);
+    }
+}
+
 fn down(set: &StatefulSet, evaluation: &Evaluation<'_>) -> Finding {
-    let startup = DOWN_WHILE_STARTING.saturating_add(probes::startup_allowance(&set.spec.template));
+    let startup = evaluation
+        .duration(&DOWN, &FOR_IN_ROLLOUT)
+        .saturating_add(probes::startup_allowance(&set.spec.template));
     let created = set.metadata.creation_timestamp;
     let is_starting =
         is_updating(set) || created.is_some_and(|created| evaluation.now < after(created, startup));

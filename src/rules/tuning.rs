@@ -12,7 +12,7 @@ use crate::{
 /// A number that a rule goes by, besides its `for`, and that people may change.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// What people call it, as a key in YAML.
+    /// What people call it, as a key in YAML: in `snake_case`, as all keys of Alertmanager's language. Times that stand in for the rule's `for` begin with `for_`.
     pub name: &'static str,
     /// What it is if nobody has changed it.
     pub default: Value,
@@ -39,6 +39,19 @@ impl Threshold {
         Self {
             name,
             default: Value::Count(default),
+            description,
+        }
+    }
+
+    /// A part of something, in percent.
+    pub(super) const fn percent(
+        name: &'static str,
+        default: u32,
+        description: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            default: Value::Percent(default),
             description,
         }
     }

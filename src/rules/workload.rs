@@ -1,17 +1,12 @@
-//! What the rules on workloads share: a controller that does not follow, pods that cannot be made, and counts that no longer move.
+//! What the rules on workloads share: a controller that does not follow, pods that cannot be made, and counts in words.
 
-use std::{fmt, time::Duration};
-
-use jiff::Timestamp;
+use std::fmt;
 
 use super::{
-    Evaluation, Finding, Memo, Rule, Since, since,
+    Evaluation, Finding, Rule, Since, since,
     text::{self, Line},
 };
-use crate::{
-    cluster::{Condition, Meta},
-    time::{after, between},
-};
+use crate::cluster::{Condition, Meta};
 
 // === generations ===
 
@@ -23,6 +18,9 @@ pub(super) const fn is_stale(meta: &Meta, observed_generation: i64) -> bool {
     observed_generation == 0 || observed_generation < meta.generation
 }
 
+/// Why nothing is said of a status that [`is_stale`].
+pub(super) const STALE: &str = "its controller has not seen its newest generation yet";
+
 /// The controller does not follow the spec. Where specs change all the time, it is always a little late: as long as what it has seen moves, it works.
 pub(super) fn generation_mismatch(
     rule: &'static Rule,
@@ -32,6 +30,8 @@ pub(super) fn generation_mismatch(
 ) {
     if observed_generation == meta.generation {
         evaluation.memo.forget_value(OBSERVED);
+        let because = "its controller has seen the newest generation of it";
+        evaluation.quiet(rule, because);
         return;
     }
     let observed = observed_generation.to_string();
@@ -55,6 +55,8 @@ pub(super) fn replica_failure(
     let Some(failure) =
         Condition::find(conditions, "ReplicaFailure").filter(|failure| failure.is_true())
     else {
+        let because = "its controller tells of no pod that it could not create or delete";
+        evaluation.quiet(rule, because);
         return;
     };
     let what = if &*failure.reason == "FailedDelete" {
@@ -87,59 +89,33 @@ pub(super) fn refusal(message: &str) -> Option<&'static str> {
     }
 }
 
-// === counts that no longer move ===
+// === counts ===
 
-/// What the memo calls the counts of a workload.
-const PROGRESS: &str = "progress";
-
-/// A workload that is not as it should be: since when, and since when nothing has moved in it.
+/// How many replicas of a workload are available, in words.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standstill {
-    /// Since when the condition stands, as far as it was seen.
-    pub since: Timestamp,
-    /// Since when the counts are what they are.
-    pub still_since: Timestamp,
+pub(super) struct Replicas {
+    /// How many are.
+    pub available: i32,
+    /// How many should be.
+    pub desired: i32,
+    /// How many pods there are.
+    pub pods: i32,
 }
 
-impl Standstill {
-    /// `what` is the condition, as a word for the memo; `counts` are those of the status that move with every progress.
-    pub(super) fn seen(
-        what: &str,
-        counts: fmt::Arguments<'_>,
-        memo: &mut Memo,
-        now: Timestamp,
-    ) -> Self {
-        Self {
-            since: memo.since(what, "", now),
-            still_since: memo.since(PROGRESS, &counts.to_string(), now),
+impl fmt::Display for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            available,
+            desired,
+            pods,
+        } = self;
+        write!(f, "{available} of {desired} replicas are available")?;
+        match pods {
+            _ if pods >= desired => Ok(()),
+            0 => f.write_str(", and there are no pods"),
+            1 => f.write_str(", and there is 1 pod"),
+            pods => write!(f, ", and there are {pods} pods"),
         }
-    }
-
-    /// When something has moved last, if that was seen.
-    pub(super) fn moved_at(&self) -> Option<Timestamp> {
-        (self.still_since > self.since).then_some(self.still_since)
-    }
-
-    /// The workload is as it should be in all of these: nothing of it is kept.
-    pub(super) fn over(whats: &[&str], memo: &mut Memo) {
-        for what in whats {
-            memo.forget_value(what);
-        }
-        memo.forget_value(PROGRESS);
-    }
-
-    /// When it has stood for `for`, and nothing has moved for `still`.
-    pub(super) fn due(&self, r#for: Duration, still: Duration) -> Timestamp {
-        after(self.since, r#for).max(after(self.still_since, still))
-    }
-}
-
-/// A finding that is due at a time of its own.
-pub(super) fn due_at(finding: Finding, since: Timestamp, due: Timestamp) -> Finding {
-    Finding {
-        since: Since::At(since),
-        r#for: Some(between(since, due)),
-        ..finding
     }
 }
 

@@ -79,4 +79,27 @@ async fn scan_says_what_is_wrong_and_what_will_be() {
     let db = state_of("KubePodImagePullFailing", "StatefulSet", "db");
     assert_eq!(db, "pending");
     assert_eq!(report["errors"], json!([]));
+
+    let explain = async |object: &str| {
+        let args = ["scan", "-o", "json", "--explain", object];
+        let mut program = Program::start(&args, &[("KUBECONFIG", &kubeconfig)]);
+        let status = program.wait_end().await;
+        (status.code(), program.stdout(), program.stderr())
+    };
+    let (code, output, errors) = explain("pod/scan/db-0").await;
+    assert_eq!(code, Some(0), "{errors}");
+    let explained: Value = serde_json::from_str(&output).unwrap();
+    let rules = explained["objects"][0]["rules"].as_array().unwrap();
+    let of_rule = |name: &str| {
+        let mut rules = rules.iter().filter(|rule| rule["alert"] == name);
+        rules.next().unwrap_or_else(|| panic!("{explained:#}"))
+    };
+    let pull = of_rule("KubePodImagePullFailing");
+    assert_eq!(pull["state"], "pending", "{pull}");
+    assert!(pull["firesAt"].is_string(), "{pull}");
+    let crash = of_rule("KubePodCrashLooping");
+    assert_eq!(crash["state"], "quiet", "{crash}");
+    let (code, output, errors) = explain("pod/scan/db").await;
+    assert_eq!((code, output.as_str()), (Some(1), ""), "{errors}");
+    assert!(errors.contains("did you mean Pod/scan/db-0"), "{errors}");
 }

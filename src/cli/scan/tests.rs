@@ -182,10 +182,11 @@ fn objects_that_tell_no_time_hide_no_error() {
         },
         output: Output::Json,
         fail_on: None,
+        explain: None,
         at: None,
     };
 
-    let found = saved(&args, "", Tuning::default());
+    let (_, found) = saved(&args, "", Tuning::default(), &mut |_| ());
     let errors: Vec<_> = found.errors.iter().map(|e| e.reason.to_string()).collect();
     assert_eq!(errors.len(), 2, "{errors:?}");
     assert!(errors[0].contains("EOF while parsing"), "{errors:?}");
@@ -195,6 +196,6 @@ fn objects_that_tell_no_time_hide_no_error() {
     assert_eq!(exit_of(&found, None), Exit::Failure);
 
     let at = Some(*AT);
-    let found = saved(&Args { at, ..args }, "", Tuning::default());
+    let (_, found) = saved(&Args { at, ..args }, "", Tuning::default(), &mut |_| ());
     assert_eq!((found.objects, found.errors.len()), (1, 1));
 }

@@ -28,6 +28,8 @@ trimmed! {
         pub current_healthy: i32 = "currentHealthy",
         /// `status.desiredHealthy`: the fewest that the budget allows.
         pub desired_healthy: i32 = "desiredHealthy",
+        /// `status.disruptionsAllowed`: how many pods may be evicted now.
+        pub disruptions_allowed: i32 = "disruptionsAllowed",
         /// `status.expectedPods`: pods that the budget is about.
         pub expected_pods: i32 = "expectedPods",
         /// `status.conditions`.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{Timestamp, tz::TimeZone};
 
 use self::schedule::Schedule;
-use super::{Evaluation, Finding, Memo, Rule, Since, Threshold, minutes, text::Line};
+use super::{DELETED, Evaluation, Finding, Memo, Rule, Since, Threshold, minutes, text::Line};
 use crate::{
     alert::Severity,
     cluster::{CronJob, Kind, KindId, Meta},
@@ -36,7 +36,7 @@ static NOT_SUCCEEDING: Rule = Rule {
     severity: Severity::Warning,
     r#for: Duration::ZERO,
     description: "A CronJob has not had a success for at least 3 runs, and for at least an hour.",
-    thresholds: &[&RUNS, &WITHOUT_SUCCESS],
+    thresholds: &[&RUNS, &WITHOUT_SUCCESS, &LAST_CHANCE],
     ..Rule::DEFAULTS
 };
 
@@ -51,7 +51,12 @@ static WITHOUT_SUCCESS: Threshold = Threshold::duration(
 );
 
 /// How long the run that is at it has to succeed: it may be the first after a time in which none could be started.
-const LAST_CHANCE: Duration = minutes(10);
+static LAST_CHANCE: Threshold = Threshold::duration(
+    "last_chance",
+    minutes(10),
+    "How long a run that goes on has to succeed.",
+);
+
 /// Jobs that go so soon after their end may be gone before their CronJob is told of their success.
 const SHORT_LIVED_SECONDS: i32 = 10;
 /// How far clocks on the wall are ahead of UTC at most: in Kiritimati.
@@ -82,7 +87,7 @@ impl Kind for CronJob {
 
     fn evaluate(&self, evaluation: &mut Evaluation<'_>) {
         if self.metadata.deletion_timestamp.is_some() {
-            evaluation.quiet_all(RULES, "it is being deleted");
+            evaluation.quiet_all(RULES, DELETED);
             return;
         }
         let resumed = resumed(self, evaluation.memo, evaluation.now);
@@ -135,7 +140,10 @@ impl<'a> Plan<'a> {
         evaluation: &mut Evaluation<'_>,
     ) -> Option<Self> {
         let status = &cron_job.status;
-        let created = cron_job.metadata.creation_timestamp?;
+        let Some(created) = cron_job.metadata.creation_timestamp else {
+            evaluation.quiet_all(RULES, "it does not tell when it was made");
+            return None;
+        };
         let mut cannot_run = |reason: &str, what: &str, text: &str| {
             if status.last_schedule_time.is_none() {
                 let summary = format!("cannot run: its {what}: {}", Line(text));
@@ -286,7 +294,7 @@ fn not_succeeding(plan: &Plan<'_>, evaluation: &mut Evaluation<'_>) {
         .saturating_sub(between(plan.well, third));
     if status.active > 0 {
         finding.since = Since::FirstSeenAfter(third);
-        r#for = r#for.max(LAST_CHANCE);
+        r#for = r#for.max(evaluation.duration(&NOT_SUCCEEDING, &LAST_CHANCE));
     }
     evaluation.push(finding.after(r#for));
 }

@@ -1,6 +1,6 @@
 //! Conditions of a node other than Ready: what it lacks, and what is broken in it.
 
-use super::{boots_for, minutes, since};
+use super::{ATTENDED, BOOT, boots_for, minutes, since};
 use crate::{
     alert::Severity,
     cluster::{Condition, KindId, Node},
@@ -28,6 +28,7 @@ pub(super) static NETWORK_UNAVAILABLE: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
+    thresholds: &[&BOOT],
     description: "A node's network is not set up: no route leads to its pods.",
     ..Rule::DEFAULTS
 };
@@ -87,11 +88,15 @@ pub(super) fn pressure(node: &Node, evaluation: &mut Evaluation<'_>) {
             evaluation.push(finding(&PRESSURE, condition));
         }
     }
+    let because = "it is short of neither memory, disk space nor process IDs";
+    evaluation.quiet_rest(&[&PRESSURE], because);
 }
 
 pub(super) fn network_unavailable(node: &Node, evaluation: &mut Evaluation<'_>) {
     // Many networks never set it.
     let Some(condition) = find(node, "NetworkUnavailable", "True") else {
+        let because = "nothing says that its network is not set up";
+        evaluation.quiet(&NETWORK_UNAVAILABLE, because);
         return;
     };
     let told = condition.last_transition_time.unwrap_or(evaluation.now);
@@ -103,7 +108,8 @@ pub(super) fn network_unavailable(node: &Node, evaluation: &mut Evaluation<'_>) 
         summary,
     );
     let r#for = evaluation.r#for(&NETWORK_UNAVAILABLE);
-    evaluation.push(finding.after(r#for.max(boots_for(node, told))));
+    let boots_for = boots_for(node, told, &NETWORK_UNAVAILABLE, evaluation);
+    evaluation.push(finding.after(r#for.max(boots_for)));
 }
 
 /// `attended`: somebody is at work on the node, and need not be told. Yet it is kept in mind what is wrong: they may well reboot it for that.
@@ -122,20 +128,28 @@ pub(super) fn problem(node: &Node, attended: bool, evaluation: &mut Evaluation<'
         let boot_id = &node.status.boot_id;
         let booted = evaluation.memo.since(BOOT_ID, boot_id, now);
         // After a reboot it is old news, until it is told anew.
-        if !attended && booted <= seen {
+        if attended {
+            evaluation.quiet(&PROBLEM, ATTENDED);
+        } else if booted <= seen {
             evaluation.push(finding(&PROBLEM, condition));
+        } else {
+            let because =
+                format_args!("{} was told before the node was rebooted", condition.r#type);
+            evaluation.quiet(&PROBLEM, because);
         }
     }
     if !is_logged {
         evaluation.memo.forget_value(BOOT_ID);
     }
     for (r#type, status) in CHECKED {
-        if let Some(condition) = find(node, r#type, status)
-            && !attended
-        {
-            evaluation.push(finding(&PROBLEM, condition));
+        match find(node, r#type, status) {
+            Some(_) if attended => evaluation.quiet(&PROBLEM, ATTENDED),
+            Some(condition) => evaluation.push(finding(&PROBLEM, condition)),
+            None => {}
         }
     }
+    let because = "none of the conditions that problem detectors are known for tells of one";
+    evaluation.quiet_rest(&[&PROBLEM], because);
 }
 
 /// The condition of this type, if it has this status.

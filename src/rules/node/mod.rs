@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Evaluation, Finding, Rule, minutes, since};
+use super::{Evaluation, Finding, Rule, Threshold, minutes, since};
 use crate::{
     alert::Severity,
     cluster::{Condition, Kind, KindId, Meta, Node, Taint},
@@ -37,7 +37,11 @@ static CORDONED: Rule = Rule {
 };
 
 /// How long a node may take to boot, from its creation on: images of system pods are pulled, drivers built, the network set up.
-const BOOT: Duration = minutes(10);
+static BOOT: Threshold = Threshold::duration(
+    "boot",
+    minutes(10),
+    "How long a node may take to boot, from its creation on.",
+);
 
 /// The taint that goes with `spec.unschedulable`; the node controller adds it.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -72,6 +76,19 @@ const LIFECYCLE: &[&str] = &[
     "GracefulNodeShutdownInProgress",
 ];
 
+/// The rules that leave a node alone while somebody is at work on it.
+const OF_UNATTENDED: &[&Rule] = &[
+    &readiness::NOT_READY,
+    &readiness::UNREACHABLE,
+    &readiness::NODES_DOWN,
+    &readiness::FLAPPING,
+    &conditions::PRESSURE,
+    &conditions::NETWORK_UNAVAILABLE,
+];
+
+/// Why they do.
+const ATTENDED: &str = "somebody is at work on the node, or it is about to go: it is cordoned, deleted, drained, or has a taint that says so";
+
 impl Kind for Node {
     const ID: KindId = KindId::Node;
     const GROUP: &'static str = "";
@@ -99,6 +116,7 @@ impl Kind for Node {
         if attended {
             // Drained nodes reboot, more than once maybe.
             readiness::forget(evaluation);
+            evaluation.quiet_rest(OF_UNATTENDED, ATTENDED);
         } else {
             readiness::unready(self, evaluation);
             readiness::flapping(self, evaluation);
@@ -110,7 +128,13 @@ impl Kind for Node {
 }
 
 fn cordoned(node: &Node, evaluation: &mut Evaluation<'_>) {
-    if !node.spec.unschedulable || is_leaving(node) || has(node, MAINTENANCE) {
+    if !node.spec.unschedulable {
+        evaluation.quiet(&CORDONED, "it is not cordoned");
+        return;
+    }
+    if is_leaving(node) || has(node, MAINTENANCE) {
+        let because = "it is about to go, or under maintenance: it is cordoned for that";
+        evaluation.quiet(&CORDONED, because);
         return;
     }
     let taint = |taint: &&Taint| &*taint.key == UNSCHEDULABLE;
@@ -144,11 +168,12 @@ fn has(node: &Node, r#type: &str) -> bool {
     Condition::find(&node.status.conditions, r#type).is_some_and(Condition::is_true)
 }
 
-/// How long after that time the node may still be booting.
-fn boots_for(node: &Node, since: Timestamp) -> Duration {
+/// How long after that time the node may still be booting, for a rule that has the threshold [`BOOT`].
+fn boots_for(node: &Node, since: Timestamp, rule: &Rule, evaluation: &Evaluation<'_>) -> Duration {
     let created = node.metadata.creation_timestamp;
+    let boot = evaluation.duration(rule, &BOOT);
     created.map_or(Duration::ZERO, |created| {
-        between(since, after(created, BOOT))
+        between(since, after(created, boot))
     })
 }
 

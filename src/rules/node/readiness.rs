@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{boots_for, minutes};
+use super::{BOOT, boots_for, minutes};
 use crate::{
     alert::Severity,
     cluster::{Condition, KindId, Node},
     rules::{
-        Evaluation, Finding, Lasts, Rule, Since,
+        Evaluation, Finding, Lasts, Rule, Since, Threshold,
         text::{Line, or},
     },
+    text::duration,
     time::{after, between},
 };
 
@@ -22,6 +23,7 @@ pub(super) static NOT_READY: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
+    thresholds: &[&BOOT],
     description: "A node's kubelet says that it is not ready: it takes no new pods, and those on it may be broken.",
     ..Rule::DEFAULTS
 };
@@ -33,6 +35,7 @@ pub(super) static UNREACHABLE: Rule = Rule {
     severity: Severity::Critical,
     r#for: minutes(5),
     hold: minutes(2),
+    thresholds: &[&BOOT],
     description: "A node's kubelet is silent: the node is down or cut off, and its pods are given up.",
     ..Rule::DEFAULTS
 };
@@ -45,6 +48,7 @@ pub(super) static NODES_DOWN: Rule = Rule {
     r#for: minutes(2),
     hold: minutes(2),
     quorum: 3,
+    thresholds: &[&BOOT],
     description: "At least 3 nodes, and a fifth of the cluster or of one of its zones, are not ready.",
     ..Rule::DEFAULTS
 };
@@ -55,14 +59,25 @@ pub(super) static FLAPPING: Rule = Rule {
     kind: KindId::Node,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
+    thresholds: &[&CHANGES, &WINDOW],
     description: "A node changed between ready and not ready more than 3 times within 30 minutes.",
     ..Rule::DEFAULTS
 };
 
 /// Changes within the window that are too many. One reboot is two.
-const CHANGES: usize = 4;
+static CHANGES: Threshold = Threshold::count(
+    "changes",
+    4,
+    "How many changes between ready and not ready within the window are too many.",
+);
+
 /// The window in which changes count, and how long there must be none before the alert resolves.
-const WINDOW: Duration = minutes(30);
+static WINDOW: Threshold = Threshold::duration(
+    "window",
+    minutes(30),
+    "For how long a change between ready and not ready counts.",
+);
+
 /// A kubelet registers its node as not ready, or the node controller marks it after 60 s (`--node-startup-grace-period`): a node that is not ready since then has never
 /// been ready. Their clocks may differ.
 const REGISTRATION: Duration = minutes(2);
@@ -79,6 +94,8 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     let now = evaluation.now;
     let Some(ready) = ready(node).filter(|ready| !ready.is_true()) else {
         forget_unready(evaluation);
+        let because = "nothing says that it is not ready";
+        evaluation.quiet_all(&[&NOT_READY, &UNREACHABLE, &NODES_DOWN], because);
         return;
     };
     let changed = ready.last_transition_time.map_or(now, |at| at.min(now));
@@ -88,12 +105,17 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     } else {
         (&UNREACHABLE, "unreachable", "NodeStatusUnknown")
     };
-    let boots_for = if &*ready.reason == "NodeStatusNeverUpdated" || is_first(node, since) {
-        boots_for(node, since)
-    } else {
-        Duration::ZERO
+    let may_boot = &*ready.reason == "NodeStatusNeverUpdated" || is_first(node, since);
+    let r#for = |rule: &Rule, evaluation: &Evaluation<'_>| {
+        let boots_for = if may_boot {
+            boots_for(node, since, rule, evaluation)
+        } else {
+            Duration::ZERO
+        };
+        evaluation.r#for(rule).saturating_add(boots_for)
     };
-    let r#for = evaluation.r#for(rule).saturating_add(boots_for);
+    let of_cluster_for = r#for(&NODES_DOWN, evaluation);
+    let r#for = r#for(rule, evaluation);
     let known = evaluation.memo.value(RULE);
     let known = [&NOT_READY, &UNREACHABLE]
         .into_iter()
@@ -108,53 +130,68 @@ pub(super) fn unready(node: &Node, evaluation: &mut Evaluation<'_>) {
     let summary = format!("{what}: {message}");
     let reason = or(&ready.reason, reason);
     let of_cluster = Finding::new(&NODES_DOWN, reason, Since::At(since), summary.clone());
-    let of_cluster_for = evaluation.r#for(&NODES_DOWN).saturating_add(boots_for);
     evaluation.push(of_cluster.of_cluster().after(of_cluster_for));
     evaluation.push(Finding::new(rule, reason, Since::At(since), summary).after(r#for));
+    let because = "the other of KubeNodeNotReady and KubeNodeUnreachable speaks of the node";
+    evaluation.quiet_rest(&[&NOT_READY, &UNREACHABLE], because);
 }
 
 pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
     let now = evaluation.now;
+    let window = evaluation.duration(&FLAPPING, &WINDOW);
+    let changes = evaluation.number(&FLAPPING, &CHANGES).max(1);
+    let kept = usize::try_from(changes).unwrap_or(usize::MAX);
     let memo = &mut *evaluation.memo;
     let last = memo.marks(READY).next_back();
-    let last = last.filter(|&(at, _)| after(at, WINDOW) > now);
+    let last = last.filter(|&(at, _)| after(at, window) > now);
     if last.is_none() {
         memo.forget(now);
     }
-    let Some((ready, changed)) = ready(node)
+    let Some((ready, since)) = ready(node)
         .and_then(|ready| Some((ready, ready.last_transition_time?)))
         // A clock that is ahead: the next look will do.
-        .filter(|&(_, changed)| changed <= now)
+        .filter(|&(_, since)| since <= now)
     else {
+        evaluation.quiet(&FLAPPING, "nothing tells when its readiness last changed");
         return;
     };
     let is_ready = i64::from(ready.is_true());
     match last {
         // It begins when a node is no longer ready, so that nothing is remembered of one that has been ready for long.
-        None if ready.is_true() || is_first(node, changed) || after(changed, WINDOW) <= now => {}
-        None => memo.mark(READY, changed, is_ready),
+        None if ready.is_true() || is_first(node, since) || after(since, window) <= now => {}
+        None => memo.mark(READY, since, is_ready),
         // Not ready in another way is no change. But who is ready since another time was not in between.
         Some((at, known)) if known == is_ready => {
-            if ready.is_true() && changed > at {
-                memo.mark(READY, changed, 0);
-                memo.mark(READY, changed, 1);
+            if ready.is_true() && since > at {
+                memo.mark(READY, since, 0);
+                memo.mark(READY, since, 1);
             }
         }
         // Two clocks tell the times: the kubelet's, and the node controller's.
-        Some((at, _)) => memo.mark(READY, changed.max(at), is_ready),
+        Some((at, _)) => memo.mark(READY, since.max(at), is_ready),
     }
-    memo.keep_newest(READY, CHANGES);
+    memo.keep_newest(READY, kept);
     let times = || memo.marks(READY).map(|(at, _)| at);
-    let (Some(first), Some(last)) = (times().nth_back(CHANGES - 1), times().next_back()) else {
+    let known = times().count();
+    let (Some(first), Some(last)) = (times().nth_back(kept - 1), times().next_back()) else {
+        let because = format_args!(
+            "{known} changes of its readiness are known of late, and {changes} are too many"
+        );
+        evaluation.quiet(&FLAPPING, because);
         return;
     };
     let span = between(first, last);
-    if span > WINDOW {
+    if span > window {
+        let because = format_args!(
+            "its last {changes} changes of readiness were spread over more than {}",
+            duration(window)
+        );
+        evaluation.quiet(&FLAPPING, because);
         return;
     }
     let minutes = span.as_secs().div_ceil(60);
     let summary = format!(
-        "changed between ready and not ready {CHANGES} times within {minutes} min, {} by now",
+        "changed between ready and not ready {changes} times within {minutes} min, {} by now",
         if ready.is_true() {
             "ready"
         } else {
@@ -162,7 +199,7 @@ pub(super) fn flapping(node: &Node, evaluation: &mut Evaluation<'_>) {
         }
     );
     let mut finding = Finding::new(&FLAPPING, "ReadinessFlapping", Since::FirstSeen, summary);
-    finding.lasts = Lasts::Until(after(last, WINDOW));
+    finding.lasts = Lasts::Until(after(last, window));
     evaluation.push(finding);
 }
 

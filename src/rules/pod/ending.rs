@@ -5,14 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    before, between, condition, container, minutes,
+    WINDOW, before, between, condition, container, minutes,
     text::{self, Line, List, push},
     window_end,
 };
 use crate::{
     alert::Severity,
     cluster::{KindId, Pod},
-    rules::{Evaluation, Finding, Lasts, Rule, Since},
+    rules::{Evaluation, Finding, Lasts, Rule, Since, Threshold},
 };
 
 /// A kubelet threw the pod out.
@@ -22,6 +22,7 @@ pub(super) static EVICTED: Rule = Rule {
     severity: Severity::Warning,
     r#for: Duration::ZERO,
     quorum: 3,
+    thresholds: &[&PODS, &WINDOW],
     description: "A pod used more local storage than it may, or at least 3 pods were evicted within an hour because their nodes ran short.",
     ..Rule::DEFAULTS
 };
@@ -33,9 +34,17 @@ pub(super) static REJECTED: Rule = Rule {
     severity: Severity::Warning,
     r#for: Duration::ZERO,
     quorum: 3,
+    thresholds: &[&PODS, &WINDOW],
     description: "Kubelets refused at least 3 pods within an hour.",
     ..Rule::DEFAULTS
 };
+
+/// How many pods of a subject make an alert of what is harmless alone.
+static PODS: Threshold = Threshold::count(
+    "pods",
+    3,
+    "How many pods it must have happened to within the window.",
+);
 
 /// A deleted pod does not go.
 pub(super) static STUCK_TERMINATING: Rule = Rule {
@@ -47,8 +56,12 @@ pub(super) static STUCK_TERMINATING: Rule = Rule {
     ..Rule::DEFAULTS
 };
 
+/// Why an event that no time of the pod tells is no finding.
+const NO_TIME: &str = "nothing tells when that was";
+
 pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if &*pod.status.reason != "Evicted" {
+        evaluation.quiet(&EVICTED, "no kubelet has evicted it");
         return;
     }
     let disruption = condition(pod, "DisruptionTarget").filter(|condition| condition.is_true());
@@ -60,6 +73,7 @@ pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         .or(pod.status.start_time)
         .or(pod.metadata.creation_timestamp)
     else {
+        evaluation.quiet(&EVICTED, NO_TIME);
         return;
     };
     // A pod over its own limits gets no mark; that is its own fault, and once is enough. Before Kubernetes 1.26 no pod got one.
@@ -79,10 +93,17 @@ pub(super) fn evicted(pod: &Pod, evaluation: &mut Evaluation<'_>) {
 }
 
 pub(super) fn rejected(pod: &Pod, evaluation: &mut Evaluation<'_>) {
-    if !is_refusal(&pod.status.reason) || container::all(pod).any(|view| has_run(&view)) {
+    if !is_refusal(&pod.status.reason) {
+        let because = "its kubelet did not refuse it: it failed by itself, or other rules tell why";
+        evaluation.quiet(&REJECTED, because);
+        return;
+    }
+    if container::all(pod).any(|view| has_run(&view)) {
+        evaluation.quiet(&REJECTED, "a container of it has run");
         return;
     }
     let Some(at) = pod.status.start_time.or(pod.metadata.creation_timestamp) else {
+        evaluation.quiet(&REJECTED, NO_TIME);
         return;
     };
     push_event(&REJECTED, at, evaluation, pod, |finding| {
@@ -123,10 +144,15 @@ fn push_event(
     pod: &Pod,
     complete: impl FnOnce(&mut Finding),
 ) {
-    let Some(until) = window_end(at, evaluation.now) else {
+    let window = evaluation.duration(rule, &WINDOW);
+    let Some(until) = window_end(at, window, evaluation.now) else {
+        let because = format_args!("it happened at {at}, which no longer counts");
+        evaluation.quiet(rule, because);
         return;
     };
     let mut finding = Finding::new(rule, &pod.status.reason, Since::At(at), String::new());
+    let pods = evaluation.number(rule, &PODS);
+    finding.quorum = usize::try_from(pods).unwrap_or(usize::MAX);
     finding.lasts = Lasts::UntilEvenIfGone(until);
     complete(&mut finding);
     evaluation.push(finding);

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Evaluation, Rule, minutes, since};
+use super::{Evaluation, Rule, Threshold, minutes, since};
 use crate::{
     cluster::{Condition, Kind, KindId, Meta, Pod},
     time::{after, before, between},
@@ -37,7 +37,11 @@ pub const RULES: &[&Rule] = &[
 ];
 
 /// The window in which events count: restarts, OOM kills, evictions, rejections.
-const WINDOW: Duration = minutes(60);
+static WINDOW: Threshold = Threshold::duration(
+    "window",
+    minutes(60),
+    "For how long what has happened counts.",
+);
 
 impl Kind for Pod {
     const ID: KindId = KindId::Pod;
@@ -78,28 +82,40 @@ impl Kind for Pod {
 }
 
 fn evaluate(pod: &Pod, evaluation: &mut Evaluation<'_>) {
-    evaluation.memo.forget(before(evaluation.now, WINDOW));
+    let window = evaluation.duration(&restarts::RESTARTING, &WINDOW);
+    evaluation.memo.forget(before(evaluation.now, window));
     // A placeholder: an autoscaler's users run it to be preempted.
     if pod.spec.priority.is_some_and(|priority| priority < 0) {
+        let because = "its priority is below 0, so it is a placeholder that others may preempt";
+        evaluation.quiet_rest(RULES, because);
         return;
     }
     // Rollouts, scale-downs and drains end here: what a pod does while it is being stopped is no fault.
     if let Some(deletion) = pod.metadata.deletion_timestamp {
         ending::stuck_terminating(pod, deletion, evaluation);
+        evaluation.quiet_rest(RULES, "the pod is being deleted");
         return;
     }
     // A status of False is a stale mark that was taken back.
     let disrupted = condition(pod, "DisruptionTarget").is_some_and(Condition::is_true);
     match &*pod.status.phase {
-        "Succeeded" => {}
+        "Succeeded" => evaluation.quiet_rest(RULES, "the pod has succeeded"),
         "Failed" => {
             ending::evicted(pod, evaluation);
             if !disrupted {
                 ending::rejected(pod, evaluation);
                 restarts::oom_killed(pod, evaluation);
             }
+            evaluation.quiet_rest(
+                RULES,
+                if disrupted {
+                    DISRUPTED
+                } else {
+                    "the pod has ended, and failed"
+                },
+            );
         }
-        _ if disrupted => {}
+        _ if disrupted => evaluation.quiet_rest(RULES, DISRUPTED),
         _ => {
             scheduling::pending(pod, evaluation);
             restarts::crash_looping(pod, evaluation);
@@ -110,9 +126,18 @@ fn evaluate(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             waiting::container_waiting(pod, evaluation);
             readiness::init_stuck(pod, evaluation);
             readiness::not_ready(pod, evaluation);
+            evaluation.quiet_rest(ENDED, "the pod has not failed");
+            evaluation.quiet_rest(RULES, "the pod is not being deleted");
         }
     }
 }
+
+/// What is said of pods that have come to a bad end, and are still there.
+const ENDED: &[&Rule] = &[&ending::EVICTED, &ending::REJECTED];
+
+/// Why little is said of a pod with the condition `DisruptionTarget`.
+const DISRUPTED: &str =
+    "the pod is being evicted, preempted, or ended with its node (condition DisruptionTarget)";
 
 // === what several rules ask of a pod ===
 
@@ -139,9 +164,9 @@ fn of_job(pod: &Pod) -> bool {
 
 /// When an event no longer counts; `None` if that is over, or if it is so far ahead that its clock must be wrong. It follows from the event's own time
 /// alone: were it cut to now, because a clock is a little ahead, another look could revive an alert that has ended.
-fn window_end(event: Timestamp, now: Timestamp) -> Option<Timestamp> {
-    let end = after(event, WINDOW);
-    (end > now && event < after(now, WINDOW)).then_some(end)
+fn window_end(event: Timestamp, window: Duration, now: Timestamp) -> Option<Timestamp> {
+    let end = after(event, window);
+    (end > now && event < after(now, window)).then_some(end)
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(super) fn init_stuck(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     let Some(initialized) =
         condition(pod, "Initialized").filter(|initialized| &*initialized.status == "False")
     else {
+        let because = "nothing says that its init containers are not through";
+        evaluation.quiet(&INIT_STUCK, because);
         return;
     };
     for view in container::init(pod).filter(|view| view.role == Role::Init) {
@@ -57,21 +59,34 @@ pub(super) fn init_stuck(pod: &Pod, evaluation: &mut Evaluation<'_>) {
                 .about("container", view.name()),
         );
     }
+    evaluation.quiet_rest(&[&INIT_STUCK], "no init container runs");
 }
 
 pub(super) fn not_ready(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if &*pod.status.phase != "Running" {
+        let because = format_args!("its phase is {}, not Running", Line(&pod.status.phase));
+        evaluation.quiet(&NOT_READY, because);
         return;
     }
     let Some(ready) = condition(pod, "Ready").filter(|ready| &*ready.status == "False") else {
+        evaluation.quiet(&NOT_READY, "nothing says that it is not ready");
         return;
     };
     let by_containers = &*ready.reason == "ContainersNotReady";
-    if matches!(&*ready.reason, "PodCompleted" | "PodFailed")
-        || of_job(pod)
-        // All that is left unready has done its work.
-        || (by_containers && unready(pod).next().is_none())
-    {
+    if matches!(&*ready.reason, "PodCompleted" | "PodFailed") {
+        evaluation.quiet(&NOT_READY, "its containers have ended");
+        return;
+    }
+    if of_job(pod) {
+        let because = "a Job runs the pod, which need not be ready but come to its end";
+        evaluation.quiet(&NOT_READY, because);
+        return;
+    }
+    if by_containers && unready(pod).next().is_none() {
+        evaluation.quiet(
+            &NOT_READY,
+            "all of its containers that are not ready have done their work",
+        );
         return;
     }
     let allowance = unready(pod)

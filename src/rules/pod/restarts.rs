@@ -1,6 +1,6 @@
 //! Containers that end and come back: crash loops, steady restarts, OOM kills.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use jiff::Timestamp;
 
@@ -14,7 +14,8 @@ use super::{
 use crate::{
     alert::Severity,
     cluster::{KindId, Pod, Terminated},
-    rules::{Evaluation, Finding, Lasts, Rule, Since},
+    rules::{Evaluation, Finding, Lasts, Rule, Since, Threshold},
+    text::duration,
 };
 
 /// A container is in back-off after it ended again and again.
@@ -36,6 +37,7 @@ pub(super) static RESTARTING: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
+    thresholds: &[&RESTARTS, &WINDOW],
     description: "A container restarted at least 3 times within an hour, without a crash loop.",
     ..Rule::DEFAULTS
 };
@@ -46,18 +48,57 @@ pub(super) static OOM_KILLED: Rule = Rule {
     kind: KindId::Pod,
     severity: Severity::Warning,
     r#for: Duration::ZERO,
+    thresholds: &[&WINDOW],
     description: "A container was killed within the last hour because it used more memory than it may.",
     ..Rule::DEFAULTS
 };
 
 /// How many restarts within [`WINDOW`] are too many.
-const RESTARTS: usize = 3;
-/// [`RESTARTS`] as the memo counts.
-const RISE: i64 = 3;
-/// Without a memory of earlier restarts, a pod shows by this many restarts in all that they are its habit, ...
-const HABIT_RESTARTS: i32 = 6;
-/// ... if they are this close together on average, and so were the last one and the one before, and the last one and now.
-const HABIT_INTERVAL: Duration = minutes(20);
+static RESTARTS: Threshold = Threshold::count(
+    "restarts",
+    3,
+    "How many restarts within the window are too many.",
+);
+
+/// How often a container may restart.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    /// So many restarts are too many, ...
+    restarts: u32,
+    /// ... within this time.
+    window: Duration,
+}
+
+impl Limit {
+    fn of(evaluation: &Evaluation<'_>) -> Self {
+        Self {
+            restarts: evaluation.number(&RESTARTING, &RESTARTS).max(1),
+            window: evaluation.duration(&RESTARTING, &WINDOW),
+        }
+    }
+
+    /// Without a memory of earlier restarts, a pod shows by this many restarts in all that they are its habit, ...
+    const fn habit_restarts(self) -> u32 {
+        self.restarts.saturating_mul(2)
+    }
+
+    /// ... if they are this close together on average, and so were the last one and the one before, and the last one and now.
+    fn habit_interval(self) -> Duration {
+        self.window / self.restarts
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} times within ", self.restarts)?;
+        if self.window == minutes(60) {
+            f.write_str("an hour")
+        } else {
+            f.write_str(&duration(self.window))
+        }
+    }
+}
+
 /// The kubelet's first back-off; it doubles up to 300 s (`MaxContainerBackOff` in `pkg/kubelet/kubelet.go`).
 const FIRST_BACK_OFF: Duration = Duration::from_secs(10);
 
@@ -74,8 +115,12 @@ pub(super) fn is_crash_looping(view: &View<'_>) -> bool {
     }
 }
 
+/// Why restarts of a Job's pod are not its own alerts.
+const OF_JOB: &str = "a Job runs the pod: its retries end in KubeJobFailed";
+
 pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if of_job(pod) {
+        evaluation.quiet(&CRASH_LOOPING, OF_JOB);
         return;
     }
     for view in container::all(pod).filter(is_crash_looping) {
@@ -106,6 +151,8 @@ pub(super) fn crash_looping(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         }
         evaluation.push(finding);
     }
+    let because = "no container waits in back-off after a run that ended";
+    evaluation.quiet_rest(&[&CRASH_LOOPING], because);
 }
 
 /// Since when a container that crash looped has been running. One that has ended may be about to crash loop again, so it begins anew.
@@ -131,8 +178,10 @@ pub(super) fn well_since(pod: &Pod, container: Option<&str>) -> Option<Timestamp
 
 pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if of_job(pod) {
+        evaluation.quiet(&RESTARTING, OF_JOB);
         return;
     }
+    let limit = Limit::of(evaluation);
     for view in container::all(pod) {
         // While it waits, the last end belongs to a restart that is still to come (and a crash loop says it itself).
         if view.status.restart_count <= 0 || view.waits_for().is_some() {
@@ -142,33 +191,56 @@ pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         else {
             continue;
         };
-        if &*last.reason == LOST_SIGHT || window_end(finished, evaluation.now).is_none() {
+        if &*last.reason == LOST_SIGHT {
+            let because = format_args!(
+                "the kubelet lost sight of container {}: it did not end by itself",
+                view.name()
+            );
+            evaluation.quiet(&RESTARTING, because);
+            continue;
+        }
+        if window_end(finished, limit.window, evaluation.now).is_none() {
             continue;
         }
         let count = i64::from(view.status.restart_count);
+        let kept = usize::try_from(limit.restarts).unwrap_or(usize::MAX);
         evaluation.memo.mark(view.name(), finished, count);
-        evaluation.memo.keep_newest(view.name(), RESTARTS);
-        if view.is_done() || came_from_back_off(&view, last, finished) {
+        evaluation.memo.keep_newest(view.name(), kept);
+        if view.is_done() {
             continue;
         }
-        // The restart that makes it three. It counts by the number, so that restarts nobody saw count as well.
-        let third = evaluation
+        if came_from_back_off(&view, last, finished) {
+            let because = format_args!(
+                "container {} was in back-off before its run: KubePodCrashLooping speaks of it",
+                view.name()
+            );
+            evaluation.quiet(&RESTARTING, because);
+            continue;
+        }
+        // The restart that makes it too many. It counts by the number, so that restarts nobody saw count as well.
+        let last_straw = evaluation
             .memo
             .marks(view.name())
-            .rfind(|&(_, value)| value <= count - (RISE - 1))
-            .map(|(at, _)| after(at, WINDOW));
+            .rfind(|&(_, value)| value <= count - (i64::from(limit.restarts) - 1))
+            .map(|(at, _)| after(at, limit.window));
         // Only without a memory of an earlier restart: what was counted is better known than what is guessed.
         let unknown = evaluation.memo.marks(view.name()).count() == 1;
-        let until = third.or_else(|| {
+        let until = last_straw.or_else(|| {
             unknown
-                .then(|| habit(pod, &view, last, finished, evaluation.now))
+                .then(|| habit(pod, &view, last, finished, limit, evaluation.now))
                 .flatten()
         });
         let Some(until) = until else {
+            let because = format_args!(
+                "container {} is not known to have restarted {limit}, with {} in all",
+                view.name(),
+                Count(view.status.restart_count, "restart")
+            );
+            evaluation.quiet(&RESTARTING, because);
             continue;
         };
         let summary = format!(
-            "{} {} keeps restarting: at least {RESTARTS} times within an hour, {} in all, last {}",
+            "{} {} keeps restarting: at least {limit}, {} in all, last {}",
             view.role.as_str(),
             view.name(),
             view.status.restart_count,
@@ -184,6 +256,8 @@ pub(super) fn restarting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         finding.lasts = Lasts::Until(until);
         evaluation.push(finding);
     }
+    let because = "no container has restarted of late, and runs now";
+    evaluation.quiet_rest(&[&RESTARTING], because);
 }
 
 /// Whether the container waited in back-off before its current run: then it is in a crash loop until it has run for 10 minutes, also
@@ -205,25 +279,29 @@ fn habit(
     view: &View<'_>,
     last: &Terminated,
     finished: Timestamp,
+    limit: Limit,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let count = u32::try_from(view.status.restart_count).ok()?;
     let age = between(pod.metadata.creation_timestamp?, now);
     let last_but_one = last.started_at.unwrap_or(finished);
-    if view.status.restart_count < HABIT_RESTARTS
-        || age / count > HABIT_INTERVAL
-        || between(last_but_one, finished) > HABIT_INTERVAL
-        || between(finished, now) > HABIT_INTERVAL
+    let interval = limit.habit_interval();
+    if count < limit.habit_restarts()
+        || age / count > interval
+        || between(last_but_one, finished) > interval
+        || between(finished, now) > interval
     {
         return None;
     }
-    // The last restart but one came right before the last run; the one before it, an interval earlier at most. The three are within the
-    // window until that one leaves it.
-    let until = after(last_but_one, WINDOW.saturating_sub(HABIT_INTERVAL));
+    // The last restart but one came right before the last run; those before it, an interval earlier each, at most. So many are within the
+    // window until the first of them leaves it.
+    let first = interval.saturating_mul(limit.restarts.saturating_sub(2));
+    let until = after(last_but_one, limit.window.saturating_sub(first));
     (until > now).then_some(until)
 }
 
 pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
+    let window = evaluation.duration(&OOM_KILLED, &WINDOW);
     for view in container::all(pod) {
         let current = view.status.state.terminated.as_ref();
         let Some((end, finished)) = [current, view.last()]
@@ -236,7 +314,12 @@ pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         else {
             continue;
         };
-        let Some(until) = window_end(finished, evaluation.now) else {
+        let Some(until) = window_end(finished, window, evaluation.now) else {
+            let because = format_args!(
+                "container {} was killed for its memory at {finished}, which no longer counts",
+                view.name()
+            );
+            evaluation.quiet(&OOM_KILLED, because);
             continue;
         };
         let summary = format!(
@@ -251,4 +334,6 @@ pub(super) fn oom_killed(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         finding.lasts = Lasts::Until(until);
         evaluation.push(finding);
     }
+    let because = "no container was killed for its memory in this run or the last";
+    evaluation.quiet_rest(&[&OOM_KILLED], because);
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     alert::Severity,
     cluster::{Condition, KindId, Pod},
-    rules::{Evaluation, Finding, Rule},
+    rules::{Evaluation, Finding, Rule, Threshold},
 };
 
 /// An image does not come.
@@ -44,14 +44,24 @@ pub(super) static CONTAINER_WAITING: Rule = Rule {
     severity: Severity::Warning,
     r#for: minutes(5),
     hold: minutes(1),
+    thresholds: &[&FOR_SLOW_PULL, &FOR_UNKNOWN_STEP],
     description: "A container on a node does not start: its pod waits for volumes or for the network, or its image takes long to pull.",
     ..Rule::DEFAULTS
 };
 
 /// How long an image may take: longer than volumes and networks ([`CONTAINER_WAITING`]), since nothing is wrong with a slow pull by itself.
-const SLOW_PULL: Duration = minutes(15);
+static FOR_SLOW_PULL: Threshold = Threshold::duration(
+    "for_slow_pull",
+    minutes(15),
+    "How long a container may wait once volumes and the network are ready: its image is pulled.",
+);
+
 /// Where the kubelet does not tell whether the pod's sandbox is ready (before Kubernetes 1.29): between the two.
-const UNKNOWN_STEP: Duration = minutes(10);
+static FOR_UNKNOWN_STEP: Threshold = Threshold::duration(
+    "for_unknown_step",
+    minutes(10),
+    "How long a container may wait where nothing tells for what.",
+);
 
 /// The condition that is True once volumes are mounted and the sandbox has its network.
 const SANDBOX: &str = "PodReadyToStartContainers";
@@ -114,6 +124,8 @@ pub(super) fn image_pull_failing(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         );
         evaluation.push(waiting(&IMAGE_PULL_FAILING, &view, summary).after(r#for));
     }
+    let because = "no container waits for an image that could not be pulled";
+    evaluation.quiet_rest(&[&IMAGE_PULL_FAILING], because);
 }
 
 pub(super) fn config_error(pod: &Pod, evaluation: &mut Evaluation<'_>) {
@@ -135,10 +147,13 @@ pub(super) fn config_error(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         );
         evaluation.push(waiting(&CONFIG_ERROR, &view, summary));
     }
+    let because = "no container waits because of its configuration";
+    evaluation.quiet_rest(&[&CONFIG_ERROR], because);
 }
 
 pub(super) fn container_waiting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if pod.spec.node_name.is_empty() {
+        evaluation.quiet(&CONTAINER_WAITING, "it was not given to a node yet");
         return;
     }
     let sandbox = condition(pod, SANDBOX);
@@ -146,7 +161,8 @@ pub(super) fn container_waiting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
         Some(sandbox) if !sandbox.is_true() => no_sandbox(pod, sandbox, evaluation),
         None if container::all(pod).next().is_none() => not_seen_by_kubelet(pod, evaluation),
         known => {
-            let r#for = known.map_or(UNKNOWN_STEP, |_| SLOW_PULL);
+            let r#for = known.map_or(&FOR_UNKNOWN_STEP, |_| &FOR_SLOW_PULL);
+            let r#for = evaluation.duration(&CONTAINER_WAITING, r#for);
             // While an init container holds up the others, they have nothing to tell.
             let holding_up = container::holding_up(pod);
             let others = container::all(pod).filter(|_| holding_up.is_none());
@@ -161,6 +177,8 @@ pub(super) fn container_waiting(pod: &Pod, evaluation: &mut Evaluation<'_>) {
             }
         }
     }
+    let because = "no container waits without a failure that other rules tell";
+    evaluation.quiet_rest(&[&CONTAINER_WAITING], because);
 }
 
 /// One finding for the pod: its containers all wait for the same.
@@ -189,6 +207,8 @@ fn no_sandbox(pod: &Pod, sandbox: &Condition, evaluation: &mut Evaluation<'_>) {
 /// A pod that was given to a node, and whose kubelet has said nothing of it.
 fn not_seen_by_kubelet(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     if &*pod.status.phase != "Pending" {
+        let because = "its kubelet has taken it, and tells of no container";
+        evaluation.quiet(&CONTAINER_WAITING, because);
         return;
     }
     let waits = true_since(pod, "PodScheduled").or(pod.metadata.creation_timestamp);
@@ -198,7 +218,8 @@ fn not_seen_by_kubelet(pod: &Pod, evaluation: &mut Evaluation<'_>) {
     );
     let reason = "NotSeenByKubelet";
     let finding = Finding::new(&CONTAINER_WAITING, reason, since(waits), summary);
-    evaluation.push(finding.after(UNKNOWN_STEP));
+    let r#for = evaluation.duration(&CONTAINER_WAITING, &FOR_UNKNOWN_STEP);
+    evaluation.push(finding.after(r#for));
 }
 
 fn waiting(rule: &'static Rule, view: &View<'_>, summary: String) -> Finding {

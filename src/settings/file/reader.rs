@@ -382,10 +382,14 @@ impl Reader<'_> {
         };
         match (default, number) {
             (Value::Duration(_), _) => self.duration(node, name).map(Value::Duration),
-            (Value::Count(_), Some(number)) => Some(Value::Count(number)),
+            // That none is too many is never meant.
+            (Value::Count(_), Some(number @ 1..)) => Some(Value::Count(number)),
             (Value::Percent(_), Some(number @ 0..=100)) => Some(Value::Percent(number)),
-            (Value::Count(_), None) => {
-                self.wrong(node, format!("{name} must be a whole number, such as 3"));
+            (Value::Count(_), _) => {
+                self.wrong(
+                    node,
+                    format!("{name} must be a whole number from 1 on, such as 3"),
+                );
                 None
             }
             (Value::Percent(_), _) => {

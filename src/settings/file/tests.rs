@@ -1,11 +1,11 @@
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     alert::Severity,
-    rules::{self, Setting},
+    rules::{self, Setting, Threshold, Value},
 };
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -141,6 +141,67 @@ fn every_default_that_is_shown_is_valid_as_a_setting() {
             assert_eq!(value, Some(&threshold.default), "{}", rule.name);
         }
     }
+}
+
+/// Another value than a threshold's default: as it is written, and what it means.
+fn other(threshold: &Threshold) -> (String, Value) {
+    match threshold.default {
+        Value::Duration(default) => {
+            let longer = default + Duration::from_secs(1);
+            let written = format!("{}s", longer.as_secs());
+            (written, Value::Duration(longer))
+        }
+        Value::Count(default) => ((default + 1).to_string(), Value::Count(default + 1)),
+        Value::Percent(default) => (format!("{}%", default - 1), Value::Percent(default - 1)),
+    }
+}
+
+#[test]
+fn every_threshold_of_every_rule_can_be_set_and_is_shown() {
+    let mut table = String::new();
+    for rule in rules::all().filter(|rule| !rule.thresholds.is_empty()) {
+        for threshold in rule.thresholds {
+            let (name, (written, value)) = (threshold.name, other(threshold));
+            let text = format!(
+                "rules:\n  {}:\n    {name}: {written}\n    overrides:\n      - matchers: ['namespace=\"dev\"']\n        {name}: {written}\n",
+                rule.name
+            );
+            let config = parse(&text).unwrap();
+            let setting = Setting {
+                thresholds: [(name, value)].into(),
+                ..Setting::default()
+            };
+            assert_eq!(config.tuning.of(rule), Some(&setting), "{text}");
+            let [changed] = config.tuning.overrides(rule) else {
+                panic!("{text}");
+            };
+            assert_eq!(changed.setting, setting, "{text}");
+            let shown = config.to_yaml();
+            let line = shown.lines().find(|line| line.contains("set in a.yaml:3"));
+            let line = line.unwrap_or_default().trim();
+            writeln!(table, "{}: {line}", rule.name).unwrap();
+            assert!(shown.contains(&format!("\n        {name}: ")), "{shown}");
+            let again = parse(&shown).unwrap();
+            assert_eq!(again.tuning.of(rule), Some(&setting), "{shown}");
+            assert_eq!(again.tuning.overrides(rule), config.tuning.overrides(rule));
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn a_threshold_takes_only_what_it_can_be() {
+    let errors = [
+        ("KubePodRestarting", "restarts: 0"),
+        ("KubePodRestarting", "restarts: -1"),
+        ("KubePodRestarting", "restarts: 3m"),
+        ("KubePodRestarting", "window: 3"),
+        ("KubeQuotaAlmostFull", "percent: 101"),
+        ("KubeQuotaAlmostFull", "percent: 90 percent"),
+        ("KubeNodeNotReady", "restarts: 3"),
+    ]
+    .map(|(rule, set)| parse(&format!("rules:\n  {rule}:\n    {set}\n")).unwrap_err());
+    insta::assert_snapshot!(errors.join("\n----\n"));
 }
 
 #[test]
